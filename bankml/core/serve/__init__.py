@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The HTTP server: llama-server's and OpenAI's shapes over one engine."""
