@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Writes docs/commands.md from ``--help`` of every command; ``--check`` compares instead."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+
+import click
+from tracked import ROOT
+
+from bankml.cli.main import cli
+
+PAGE = ROOT / "docs" / "commands.md"
+WIDTH = 100
+HEAD = """# Commands
+
+The help of every command, as `--help` prints it. `make docs` writes this page; `make check` holds it to the commands.
+"""
+
+
+def commands(command: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
+    """The path and the help text of a command and of all those below it."""
+    context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH)
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            child = command.get_command(context, below)
+            if child is not None:
+                yield from commands(child, context, below)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for path, text in commands(cli, None, "bankml"):
+        parts.append(f"## {path}\n\n```text\n{text.rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or compare it; returns 1 when the page is out of step."""
+    text = page()
+    if "--check" not in arguments:
+        PAGE.write_text(text, encoding="utf-8")
+        return 0
+    written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    for line in difflib.unified_diff(written.splitlines(), text.splitlines(), "docs/commands.md", "--help", lineterm="", n=1):
+        print(line)
+    print(f"docs/commands.md is {'in step' if written == text else 'out of step: run make docs'}")
+    return 0 if written == text else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
