@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What all matrix products share: the argument block, the split into chunks, the end of an output.
+
+Weights are packed into groups of W rows, so that a vector lane is a weight row and each output keeps the reference's order
+of sums. out[j, i] = W[i, :] . x[j, :]; bias and residual are added afterwards, each with its own rounding.
+"""
+
+from __future__ import annotations
+
+from numba import njit, types
+
+from .isa import W
+from .simd import ADDR, f32xw, ld_i64, mk, vadd, vld, vst
+
+# Words of the argument block.
+FIELDS = 16
+WEIGHTS, GROUPS, INNER, Y, Y_STRIDE, OUT, OUT_STRIDE, BIAS, RESIDUAL, ROW_PARTS, COLUMNS, COLUMN_PART, ROWS, K = range(14)
+
+
+def padded(rows: int) -> int:
+    """Rows of an output buffer: whole groups of the widest vector."""
+    return (rows + 15) // 16 * 16
+
+
+def groups(rows: int) -> int:
+    """Groups of W rows."""
+    return (rows + W - 1) // W
+
+
+@njit("intp(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def part_start(total, parts, index):
+    """First item of part `index` when `total` items are cut into `parts` nearly equal parts."""
+    return total * index // parts
+
+
+@njit(types.void(ADDR, ADDR, ADDR, f32xw), nogil=True, error_model="numpy")
+def finish(args, column, group, value):
+    """Add bias and residual where the block names them, and store W outputs of one column."""
+    at = group * (4 * W)
+    bias = ld_i64(args, 7)
+    if bias != 0:
+        value = vadd(value, vld(bias + at))
+    at += column * ld_i64(args, 6) * 4
+    residual = ld_i64(args, 8)
+    if residual != 0:
+        value = vadd(value, vld(residual + at))
+    vst(ld_i64(args, 5) + at, value)
+
+
+hsum_a8 = mk(
+    "hsum_a8", f32xw, (types.UniTuple(f32xw, 8),), lambda E, acc: E.hsum_a(E.untup(acc, 8))
+)

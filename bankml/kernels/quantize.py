@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Activation rows as the products read them: q8_0 and q8_1, quantized as the reference's AVX2 code does.
+
+A packed row of k values, nb = k/32 blocks, starts at any address and is laid out as
+``int8 q[k] | float32 d[nb] | float32 s[nb] | int32 c[8*nb]``: the quants; the scale as it reads after its rounding to half;
+q8_1's scaled sum after its rounding to half; and for weights stored with an offset, minus that offset times the sum of each four
+quants (lane L of a block holds elements 4L..4L+3).
+
+Source: quantize_row_q8_0, quantize_row_q8_1, ggml-cpu/arch/x86/quants.c (AVX2 branch).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import njit, types
+
+from .simd import ADDR, F16, F32, I8, I16, I32, V, mk
+
+BLOCK = 32
+
+
+def row_bytes(k: int) -> int:
+    """Bytes of a packed row of k values, rounded up to a cache line, plus one against 4K aliasing."""
+    blocks = k // BLOCK
+    return (k + blocks * 8 + blocks * 32 + 63) // 64 * 64 + 64
+
+
+def _max(E, a, b):
+    """x86's maxps: b where either is NaN."""
+    return E.b.select(E.b.fcmp_ordered(">", a, b), a, b)
+
+
+def _quants(E, x):
+    """One block: (largest magnitude, four vectors of eight int32 quants)."""
+    values = [E.ld(V(F32, 8), x, 32 * i) for i in range(4)]
+    top = E.fabs(values[0])
+    for v in values[1:]:
+        top = _max(E, top, E.fabs(v))
+    top4 = _max(E, E.half(top, 1), E.half(top, 0))
+    top4 = _max(E, top4, E.shuffle(top4, top4, [2, 3, 2, 3]))
+    amax = _max(E, E.lane(top4, 0), E.lane(top4, 1))
+    zero, full = E.const(F32, 0.0), E.const(F32, 127.0)
+    inverse = E.b.select(E.b.fcmp_unordered("!=", amax, zero), E.b.fdiv(full, amax), zero)
+    scale = E.splat(inverse, 8)
+    quants = [E.call("llvm.x86.avx.cvt.ps2dq.256", V(I32, 8), [E.mul(v, scale)]) for v in values]
+    return amax, quants
+
+
+def _pack(E, quants):
+    """Four vectors of int32 to 32 int8 in order, saturating."""
+    a = E.call("llvm.x86.avx2.packssdw", V(I16, 16), quants[:2])
+    b = E.call("llvm.x86.avx2.packssdw", V(I16, 16), quants[2:])
+    bytes_ = E.call("llvm.x86.avx2.packsswb", V(I8, 32), [a, b])
+    words = E.b.bitcast(bytes_, V(I32, 8))
+    return E.shuffle(words, words, [0, 4, 1, 5, 2, 6, 3, 7])
+
+
+def _halved(E, value):
+    return E.b.fpext(E.b.fptrunc(value, F16), F32)
+
+
+def _block(E, x, q, d, s, c, minus_offset):
+    amax, quants = _quants(E, x)
+    packed = _pack(E, quants)
+    E.st(packed, q)
+    scale = E.b.fdiv(amax, E.const(F32, 127.0))
+    E.st(_halved(E, scale), d)
+    total = E.b.add(E.b.add(quants[0], quants[1]), E.b.add(quants[2], quants[3]))
+    for step in (4, 2, 1):
+        total = E.b.add(total, E.shuffle(total, total, [(i + step) & 7 for i in range(8)]))
+    E.st(_halved(E, E.mul(scale, E.b.sitofp(E.lane(total, 0), F32))), s)
+    ones = ir.Constant(V(I8, 32), [1] * 32)
+    words = E.call("llvm.x86.avx2.pmadd.ub.sw", V(I16, 16), [ones, E.b.bitcast(packed, V(I8, 32))])
+    sums = E.call("llvm.x86.avx2.pmadd.wd", V(I32, 8), [words, ir.Constant(V(I16, 16), [1] * 16)])
+    E.st(E.b.mul(sums, E.splat(E.b.trunc(minus_offset, I32), 8)), c)
+
+
+_q8_block = mk("_q8_block", types.void, (ADDR,) * 6, _block)
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def quantize_row(x, k, packed, minus_offset):
+    """Quantize k floats at x into a packed row; `minus_offset` is minus the weights' offset (0, -128, ...)."""
+    blocks = k // 32
+    d = packed + k
+    s = d + 4 * blocks
+    c = s + 4 * blocks
+    for b in range(blocks):
+        _q8_block(x + 128 * b, packed + 32 * b, d + 4 * b, s + 4 * b, c + 32 * b, minus_offset)
