@@ -93,9 +93,11 @@ def compare(file: str, model: str | None, as_json: bool) -> int:
 
 
 def _model(name: str | None) -> Path | None:
+    if name is None:
+        return None
     from bankml.core.pins import resolve_model
 
-    return None if name is None else resolve_model(name)
+    return resolve_model(name)
 
 
 def _setting(text: str) -> tuple[str, Any]:
