@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Whole answers: a script of requests put to llama-server in order, and put to bankml's engine in the same order.
+
+One script is one life of one server: the order matters, since each request finds what the ones before left in the
+slot and in the host's prompt cache.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.oracle.kind import Tally
+from bankml.core.refusal import Refusal
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Completion, Engine
+    from bankml.core.oracle.reference import Reference
+    from bankml.core.oracle.server import ReferenceServer
+
+Step = dict[str, Any]
+"""``messages`` (asked as a chat) or ``prompt`` (text or token ids), ``request`` fields, ``stream`` where chunks are kept."""
+
+DEFAULT_CTX = 4096
+DEFAULT_THREADS = 3
+
+
+def record_script(script: list[Step], model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
+    """Ask every step of the script of one fresh llama-server; ``ctx`` and ``threads`` are options.
+
+    Raises:
+        Refusal: no model was named.
+    """
+    if model is None:
+        raise Refusal("oracle.model", "this kind of oracle needs a model")
+    ctx, threads = int(options.get("ctx", DEFAULT_CTX)), int(options.get("threads", DEFAULT_THREADS))
+    with reference.server(model, ctx=ctx, threads=threads) as server:
+        return {"ctx": ctx, "threads": threads, "steps": [{**step, "answer": _ask(server, step)} for step in script]}
+
+
+def compare_script(body: dict[str, Any], model: Path | None) -> Tally:
+    """Put the same script to one engine and count what is identical, quantity by quantity.
+
+    Raises:
+        Refusal: no model with the recorded sha256 is at hand.
+    """
+    if model is None:
+        raise Refusal("oracle.model", "the recorded model is not on this machine", hint="`bankml pull` fetches the default one")
+    from bankml.core.engine import Engine
+
+    tally = Tally()
+    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"])
+    try:
+        for number, step in enumerate(body["steps"]):
+            _hold(engine, step, f"step {number}", tally)
+    finally:
+        engine.close()
+    return tally
+
+
+def _ask(server: ReferenceServer, step: Step) -> dict[str, Any]:
+    if "messages" in step:
+        prompt = _ok(server.post("/apply-template", {"messages": step["messages"]}))["prompt"]
+    else:
+        prompt = step["prompt"]
+    tokens = prompt
+    if isinstance(prompt, str):
+        tokens = _ok(server.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True}))["tokens"]
+    if step.get("stream"):
+        return {"prompt_tokens": tokens, **_asked_stream(server, prompt, step["request"])}
+    if "messages" in step:
+        status, said = server.post(
+            "/v1/chat/completions",
+            {"messages": step["messages"], **step["request"], "return_tokens": True, "verbose": True},
+        )
+    else:
+        status, said = server.post("/completion", {"prompt": prompt, **step["request"], "return_tokens": True})
+    if status != 200:
+        return {"prompt_tokens": tokens, "status": status, "error": said["error"]}
+    whole = said.get("__verbose", said)
+    answer = {"prompt_tokens": tokens, "tokens": whole["tokens"], "raw_text": whole["content"], **_ending(whole)}
+    if "messages" in step:
+        choice = said["choices"][0]
+        answer |= {"text": choice["message"]["content"], "finish_reason": choice["finish_reason"]}
+    return answer
+
+
+def _asked_stream(server: ReferenceServer, prompt: str | list[int], request: dict[str, Any]) -> dict[str, Any]:
+    import json
+
+    events = [json.loads(event) for event in server.stream("/completion", {"prompt": prompt, **request, "stream": True})]
+    chunks = [event["content"] for event in events if event["content"]]
+    return {"chunks": chunks, **_ending(events[-1])}
+
+
+def _ending(whole: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "stop_type": whole["stop_type"],
+        "stop_word": whole["stopping_word"],
+        "truncated": whole["truncated"],
+        "cache_n": whole["timings"]["cache_n"],
+        "prompt_n": whole["timings"]["prompt_n"],
+        "predicted_n": whole["timings"]["predicted_n"],
+    }
+
+
+def _ok(answer: tuple[int, Any]) -> Any:
+    status, said = answer
+    if status != 200:
+        raise Refusal("reference.answer", "the reference refused a step of the script", found=str(said)[:300])
+    return said
+
+
+def _hold(engine: Engine, step: Step, where: str, tally: Tally) -> None:
+    from bankml.core.sampling import resolve_params
+
+    answer = step["answer"]
+    prompt = _prompt_tokens(engine, step)
+    tally.count(prompt == answer["prompt_tokens"], f"{where}: prompt tokens differ")
+    try:
+        request = step["request"]
+        completion = engine.complete(
+            answer["prompt_tokens"],
+            resolve_params(request, engine.defaults),
+            max_tokens=request.get("n_predict", request.get("max_tokens")),
+            stop=_stop_list(request),
+            cache_prompt=request.get("cache_prompt", True),
+        )
+        chunks = [each.text for each in completion if each.text]
+    except Refusal as refusal:
+        tally.count(refusal.http_body()["error"] == answer.get("error"), f"{where}: refused with {refusal.http_body()}")
+        return
+    if "error" in answer:
+        tally.count(False, f"{where}: answered what the reference refused: {answer['error']}")
+        return
+    derived = _derived(completion, chunks)
+    for name, recorded in answer.items():
+        if name != "prompt_tokens":
+            found = derived[name]
+            tally.count(found == recorded, f"{where}: {name} is {_short(found)}, recorded {_short(recorded)}")
+
+
+def _derived(completion: Completion, chunks: list[str]) -> dict[str, Any]:
+    return {
+        "tokens": completion.tokens,
+        "raw_text": completion.raw_text,
+        "text": completion.text,
+        "chunks": chunks,
+        "finish_reason": completion.finish_reason,
+        "stop_type": completion.stop_type,
+        "stop_word": completion.stop_word or "",
+        "truncated": completion.truncated,
+        "cache_n": completion.cached_tokens,
+        "prompt_n": completion.prompt_tokens - completion.cached_tokens,
+        "predicted_n": completion.completion_tokens,
+    }
+
+
+def _prompt_tokens(engine: Engine, step: Step) -> list[int]:
+    prompt = engine.template.render(step["messages"]) if "messages" in step else step["prompt"]
+    return engine.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+
+
+def _stop_list(request: dict[str, Any]) -> list[str]:
+    stop = request.get("stop", [])
+    return [stop] if isinstance(stop, str) else stop
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 160 else f"{text[:80]} … {text[-76:]}"
