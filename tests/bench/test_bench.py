@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+import json
+import os
+import sys
+
+import pytest
+
+from bankml.cli.main import main
+from bankml.core.bench.process import machine_facts, peak_resident_bytes, run_measured
+from bankml.core.bench.samples import Samples
+from bankml.core.refusal import Refusal
+
+
+def test_samples():
+    samples = Samples.of([3.0, 1.0, 2.0])
+    assert samples.median == 2.0
+    assert samples.spread == (1.0, 3.0)
+    assert samples.text() == "2.0 (1.0-3.0)"
+    assert samples.as_dict("x") == {"x": 2.0, "x_spread": [1.0, 3.0], "x_samples": [3.0, 1.0, 2.0]}
+
+
+def test_ratios_are_taken_round_by_round():
+    assert Samples.of([3.0, 30.0]).over(Samples.of([2.0, 20.0])).values == (1.5, 1.5)
+
+
+def test_a_process_is_measured():
+    done = run_measured([sys.executable, "-c", "print('x' * 10); b = bytearray(50_000_000)"], os.environ, "it")
+    assert done.stdout == b"x" * 10 + b"\n"
+    assert done.first_byte_seconds > 0
+    assert done.resident_bytes > 50_000_000
+
+
+def test_a_process_that_fails_is_refused_with_its_last_line():
+    with pytest.raises(Refusal, match="it failed") as refused:
+        run_measured([sys.executable, "-c", "import sys; sys.exit('no such model')"], os.environ, "it")
+    assert "no such model" in refused.value.line()
+
+
+def test_machine_facts_can_be_written():
+    assert json.dumps(machine_facts())
+    assert peak_resident_bytes() > 10_000_000
+
+
+def test_nothing_to_measure_is_a_usage_error(capsys):
+    assert main(["bench", "model", "-p", "0", "-n", "0"]) == 1
+    assert "nothing to measure" in capsys.readouterr().err
+
+
+def test_bench_model_reports_in_llama_benchs_terms(smollm2, capsys):
+    assert main(["bench", "model", str(smollm2), "-p", "40", "-n", "3", "-r", "2", "-d", "5", "--threads", "1", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["prompt"], report["generate"], report["depth"], report["rounds"]) == (40, 3, 5, 2)
+    assert len(report["pp_tokens_per_second_samples"]) == len(report["tg_tokens_per_second_samples"]) == 2
+    assert report["pp_tokens_per_second"] > 0
+    # Everything but the header: the embedding is the output too.
+    assert 0.95 < report["bytes_per_token"] / smollm2.stat().st_size < 1
+    assert "reference" not in report
+
+
+def test_bench_model_prints_a_table(smollm2, capsys):
+    assert main(["bench", "model", str(smollm2), "-p", "8", "-n", "1", "-r", "1", "--threads", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "prefill 8, tokens/s" in printed
+    assert "decode 1, tokens/s" in printed
