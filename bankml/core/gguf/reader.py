@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from bankml.core.gguf.header import Array, Buffer, Entry, Header, Scalar, TensorInfo, at, parse_header, short
+from bankml.core.gguf.header import Array, Buffer, Entry, Header, Scalar, TensorInfo, at, short
+from bankml.core.gguf.parse import parse_header
 from bankml.core.gguf.types import STRING, STRUCT_CODES
 from bankml.core.refusal import Refusal
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``bankml guard``: the verdict on a GGUF file by its header alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from bankml.core.refusal import EXIT_OTHER
+
+
+@click.command("guard", short_help="Judge a GGUF file by its header alone.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--engine", default="mainline", metavar="mainline|prism", help="Judge for b11192 (default) or for PrismML's fork.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+def command(file: Path, engine: str, as_json: bool) -> int:
+    """Judge FILE by its header alone; no weight is read.
+
+    Exit codes: 0 it plays, 2 refused, 3 the header is cut short, 1 the file cannot be read.
+    """
+    from bankml.core.gguf.guard import judge
+
+    verdict = judge(file, engine)
+    if verdict.exit_code == EXIT_OTHER:
+        raise verdict.refusal()
+    if as_json:
+        click.echo(json.dumps(verdict.as_dict(), ensure_ascii=False))
+        return verdict.exit_code
+    click.echo(f"{verdict.verdict} {_escaped(str(file))}")
+    if verdict.header is not None:
+        types = ", ".join(f"{name} {count}" for name, count in verdict.types.items()) or "none"
+        kv = verdict.kv_f16_bytes_per_token
+        click.echo(f"  gguf     version {verdict.header.version}, {len(verdict.header.entries)} keys")
+        for label, key in (("arch", "general.architecture"), ("name", "general.name")):
+            click.echo(f"  {label:<8} {_escaped(verdict.header.text(key) or '-')}")
+        click.echo(f"  tensors  {verdict.header.n_tensors}: {types}")
+        click.echo(f"  kv cache {'-' if kv is None else f'{kv} bytes per token (f16)'}")
+    for note in verdict.notes:
+        click.echo(f"  note     {note}")
+    for reason in verdict.reasons:
+        click.echo(f"  {reason.code}: {reason.line()}")
+    return verdict.exit_code
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

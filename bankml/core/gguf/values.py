@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The walk over names and metadata values: every length is held against the bytes that are there."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from bankml.core.gguf import limits
+from bankml.core.gguf.header import Array, Buffer, Scalar, Truncated, at, short
+from bankml.core.gguf.types import ARRAY, BOOL, STRING, STRUCT_CODES, VALUE_TYPES
+from bankml.core.refusal import Refusal
+
+_U32: Final = struct.Struct("<I")
+_U64: Final = struct.Struct("<Q")
+_SCALARS: Final = {number: struct.Struct("<" + code) for number, code in STRUCT_CODES.items()}
+_STEP: Final = 1 << 20
+
+
+class Walk:
+    """A position in a buffer that only moves over bytes known to exist.
+
+    Every method that reads raises Truncated where the bytes end and a Refusal (``gguf.*``) where they are wrong.
+    """
+
+    def __init__(self, data: Buffer) -> None:
+        self.data = data
+        self.size = len(data)
+        self.pos = 0
+        self.strings = 0
+
+    def need(self, n: int) -> None:
+        """Demand ``n`` more bytes."""
+        if self.pos + n > self.size:
+            raise Truncated(self.pos + n, self.size)
+
+    def u32(self) -> int:
+        """Read an unsigned 32-bit integer."""
+        self.need(4)
+        value: int = _U32.unpack_from(self.data, self.pos)[0]
+        self.pos += 4
+        return value
+
+    def u64(self) -> int:
+        """Read an unsigned 64-bit integer."""
+        self.need(8)
+        value: int = _U64.unpack_from(self.data, self.pos)[0]
+        self.pos += 8
+        return value
+
+    def bytes(self, n: int) -> bytes:
+        """Read ``n`` bytes."""
+        self.need(n)
+        value = self.data[self.pos : self.pos + n]
+        self.pos += n
+        return value
+
+    def name(self, code: str, what: str, longest: int) -> str:
+        """Read a key or a tensor name: not empty, not over-long, UTF-8, without a zero byte."""
+        start = self.pos
+        length = self.u64()
+        where = at(start, what)
+        if length == 0:
+            raise Refusal(f"gguf.{code}-empty", f"{what} is empty", where=where, found="length 0", allowed="1 byte or more")
+        if length > longest:
+            raise Refusal(
+                f"gguf.{code}-length",
+                f"{what} is too long",
+                where=where,
+                found=f"length {length}",
+                allowed=f"{longest} bytes at most",
+            )
+        raw = self.bytes(length)
+        text = _text(raw, start + 8, code, what)
+        if 0 in raw:
+            raise Refusal(
+                f"gguf.{code}-nul",
+                f"{what} holds a zero byte, where b11192 would cut it",
+                where=at(start + 8 + raw.index(0), what),
+                found=short(raw),
+                allowed="text without zero bytes",
+            )
+        return text
+
+    def value_type(self, key: str) -> int:
+        """Read a value type."""
+        start = self.pos
+        number = self.u32()
+        if number not in VALUE_TYPES:
+            raise Refusal(
+                "gguf.value-type",
+                f"unknown gguf value type {number} of key {short(key)}",
+                where=at(start, f"value type of {short(key)}"),
+                found=str(number),
+                allowed="0 to 12",
+            )
+        return number
+
+    def value(self, number: int, key: str) -> Scalar | Array:
+        """Read a value of that type; an array is stepped over."""
+        if number == STRING:
+            return self._string(key)
+        if number == ARRAY:
+            return self._array(key)
+        shape = _SCALARS[number]
+        self.need(shape.size)
+        if number == BOOL:
+            self._check_booleans(self.pos, self.pos + 1, key)
+        value: int | float = shape.unpack_from(self.data, self.pos)[0]
+        self.pos += shape.size
+        return value
+
+    def _string(self, key: str) -> str:
+        start = self.pos
+        length = self.u64()
+        _check_length(length, start, key)
+        raw = self.bytes(length)
+        if 0 in raw:
+            raise _nul(start + 8 + raw.index(0), key)
+        return _text(raw, start + 8, "string", f"the value of {short(key)}")
+
+    def _array(self, key: str) -> Array:
+        start = self.pos
+        element = self.value_type(key)
+        if element == ARRAY:
+            raise self._nested(start, key)
+        count_at = self.pos
+        count = self.u64()
+        if count > limits.MAX_ARRAY:
+            raise Refusal(
+                "gguf.array-length",
+                f"the array {short(key)} claims an absurd number of elements",
+                where=at(count_at, f"count of {short(key)}"),
+                found=str(count),
+                allowed=f"{limits.MAX_ARRAY} elements at most",
+            )
+        first = self.pos
+        if element == STRING:
+            self._step_over_strings(count, count_at, key)
+        else:
+            span = count * VALUE_TYPES[element].bytes
+            self.need(span)
+            if element == BOOL:
+                self._check_booleans(first, first + span, key)
+            self.pos = first + span
+        return Array(element, count, first, self.pos)
+
+    def _nested(self, start: int, key: str) -> Refusal:
+        """The refusal for an array of arrays: b11192 reads none; past the depth limit the walk itself stops."""
+        depth = 1
+        element = ARRAY
+        while element == ARRAY:
+            depth += 1
+            if depth > limits.MAX_DEPTH:
+                return Refusal(
+                    "gguf.array-depth",
+                    f"gguf arrays nested deeper than {limits.MAX_DEPTH} in {short(key)}",
+                    where=at(start, f"value of {short(key)}"),
+                    found=f"more than {limits.MAX_DEPTH} levels",
+                    allowed="arrays of scalars or strings",
+                )
+            self.u64()
+            element = self.value_type(key)
+        return Refusal(
+            "gguf.array-nested",
+            f"{short(key)} is an array of arrays, which b11192 does not read",
+            where=at(start, f"value of {short(key)}"),
+            found=f"{depth} levels",
+            allowed="arrays of scalars or strings",
+        )
+
+    def _step_over_strings(self, count: int, count_at: int, key: str) -> None:
+        self.strings += count
+        if self.strings > limits.MAX_STRINGS:
+            raise Refusal(
+                "gguf.string-count",
+                f"more strings than any vocabulary has, in {short(key)}",
+                where=at(count_at, f"count of {short(key)}"),
+                found=f"{self.strings} strings up to here",
+                allowed=f"{limits.MAX_STRINGS} in all",
+            )
+        self.need(count * 8)
+        data, size, pos, read = self.data, self.size, self.pos, _U64.unpack_from
+        own_zeros = 7 * count
+        try:
+            for _ in range(count):
+                length = read(data, pos)[0]
+                if not 0 < length < 256:
+                    own_zeros += length.to_bytes(8, "little").count(0) - 7
+                    _check_length(length, pos, key)
+                pos += 8 + length
+        except struct.error:
+            raise Truncated(pos + 8, size) from None
+        if pos > size:
+            raise Truncated(pos, size)
+        # Counting zero bytes in bulk is much cheaper than looking into each string.
+        zeros = sum(data[low : min(low + _STEP, pos)].count(0) for low in range(self.pos, pos, _STEP))
+        if zeros > own_zeros:
+            raise self._find_zero(count, key)
+        self.pos = pos
+
+    def _find_zero(self, count: int, key: str) -> Refusal:
+        pos = self.pos
+        for _ in range(count):
+            length = _U64.unpack_from(self.data, pos)[0]
+            place = self.data[pos + 8 : pos + 8 + length].find(0)
+            if place >= 0:
+                return _nul(pos + 8 + place, key)
+            pos += 8 + length
+        raise AssertionError("a zero byte was counted and not found")
+
+    def _check_booleans(self, start: int, end: int, key: str) -> None:
+        for low in range(start, end, _STEP):
+            chunk = self.data[low : min(low + _STEP, end)]
+            rest = chunk.translate(None, b"\0\1")
+            if rest:
+                raise Refusal(
+                    "gguf.bool",
+                    f"a boolean of {short(key)} is neither 0 nor 1",
+                    where=at(low + chunk.index(rest[0]), f"value of {short(key)}"),
+                    found=f"byte {rest[0]}",
+                    allowed="0 or 1",
+                )
+
+
+def _text(raw: bytes, start: int, code: str, what: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refusal(
+            f"gguf.{code}-utf8",
+            f"{what} is not UTF-8",
+            where=at(start + error.start, what),
+            found=f"byte 0x{raw[error.start]:02x}",
+            allowed="UTF-8",
+        ) from None
+
+
+def _check_length(length: int, start: int, key: str) -> None:
+    if length > limits.MAX_STRING:
+        raise Refusal(
+            "gguf.string-length",
+            f"a string of {short(key)} claims an absurd length",
+            where=at(start, f"value of {short(key)}"),
+            found=f"length {length}",
+            allowed=f"{limits.MAX_STRING} bytes at most",
+        )
+
+
+def _nul(offset: int, key: str) -> Refusal:
+    return Refusal(
+        "gguf.string-nul",
+        f"a string of {short(key)} holds a zero byte, where b11192 would cut it",
+        where=at(offset, f"value of {short(key)}"),
+        found="byte 0x00",
+        allowed="text without zero bytes",
+    )
