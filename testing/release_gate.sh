@@ -1,0 +1,161 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The release gate. Stages run in order and the first that fails stops the gate; a stage whose input is missing is
+# reported as skipped, never as passed. The report is testing/results/<version>.txt and is kept, failures included.
+#
+#   REFERENCE=DIR   the build that oracles are asked of (default: .reference/haswell, made by `make reference`)
+#   FASTEST=DIR     the build that speed is compared with (default: .reference/native, else REFERENCE)
+#   BIN=DIR         where python and bankml are (default: .venv/bin)
+#   STAGES=WORDS    run only the stages whose names begin with one of these words; the report then is not kept
+set -u
+cd "$(dirname "$0")/.."
+
+BIN=${BIN:-.venv/bin}
+REFERENCE=${REFERENCE:-.reference/haswell}
+if [ -z "${FASTEST:-}" ]; then
+    if [ -d .reference/native ]; then FASTEST=.reference/native; else FASTEST=$REFERENCE; fi
+fi
+WORK=.models/gate
+mkdir -p "$WORK"
+version=$("$BIN/python" -c 'import bankml; print(bankml.__version__)') || exit 1
+report=testing/results/$version.txt
+[ -z "${STAGES:-}" ] || report=$WORK/partial.txt
+mkdir -p "$(dirname "$report")"
+passed=0 skipped=0
+
+line() { printf '%s\n' "$*" | tee -a "$report"; }
+
+finish() { # CODE
+    line ""
+    line "$passed passed, $skipped skipped, $([ "$1" = 0 ] && echo 'none failed' || echo '1 failed: the gate stopped there')"
+    exit "$1"
+}
+
+wanted() { # NAME
+    [ -n "${STAGES:-}" ] || return 0
+    for word in $STAGES; do
+        case $1 in "$word"*) return 0 ;; esac
+    done
+    return 1
+}
+
+skip() { # NAME WHY
+    wanted "$1" || return 0
+    skipped=$((skipped + 1))
+    line "$(printf '%-44s SKIPPED  %s' "$1" "$2")"
+}
+
+stage() { # NAME COMMAND...: the last line that it prints is its result; exit code 77 means that an input is missing
+    name=$1
+    shift
+    wanted "$name" || return 0
+    log=$WORK/$(echo "$name" | tr ' /' '--').log
+    begun=$(date +%s)
+    "$@" >"$log" 2>&1
+    code=$?
+    last=$(grep -v '^ *$' "$log" | tail -n 1 | cut -c 1-150)
+    case $code in
+        0) passed=$((passed + 1)) word=PASSED ;;
+        77) skipped=$((skipped + 1)) word=SKIPPED ;;
+        *) word=FAILED ;;
+    esac
+    line "$(printf '%-44s %-8s %5s s  %s' "$name" "$word" "$(($(date +%s) - begun))" "$last")"
+    if [ "$word" = FAILED ]; then
+        tail -n 40 "$log" | tee -a "$report"
+        finish 1
+    fi
+}
+
+table() { # NAME COMMAND...: a stage whose whole output goes into the report
+    wanted "$1" || return 0
+    stage "$@"
+    sed 's/^/    /' "$WORK/$(echo "$1" | tr ' /' '--').log" | tee -a "$report"
+}
+
+asked_again() { # RECORD FRESH: the reference gives the committed answers, and bankml gives them too
+    "$BIN/python" testing/fresh_record.py "$1" "$2" --reference "$REFERENCE" || return
+    "$BIN/bankml" oracle compare "$2"
+}
+
+made_now() { # KIND FRESH: a record too large to commit, of the default model
+    model=$("$BIN/python" -c 'from bankml.core.pins import resolve_model; print(resolve_model(None))') || return 77
+    "$BIN/bankml" oracle record "$1" "$model" --reference "$REFERENCE" -o "$2" || return
+    "$BIN/bankml" oracle compare "$2" "$model"
+}
+
+large_kinds() { # those whose records are not committed
+    "$BIN/python" -c 'from bankml.core.oracle.registry import KINDS, load_kind
+print(*(name for name in KINDS if not load_kind(name).small))'
+}
+
+help_in_time() { # the median of nine runs, against the limit of 0.15 s
+    "$BIN/python" - "$BIN/bankml" <<'PROGRAM'
+import statistics, subprocess, sys, time
+seconds = []
+for _ in range(9):
+    start = time.perf_counter()
+    subprocess.run([sys.argv[1], "--help"], check=True, stdout=subprocess.DEVNULL)
+    seconds.append(time.perf_counter() - start)
+print(f"bankml --help: median {statistics.median(seconds):.3f} s ({min(seconds):.3f}-{max(seconds):.3f}), limit 0.15 s")
+sys.exit(statistics.median(seconds) > 0.15)
+PROGRAM
+}
+
+: >"$report"
+line "bankml $version, release gate, $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+line "commit      $(git rev-parse HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ' with changes')"
+"$BIN/python" - <<'PROGRAM' | tee -a "$report"
+from importlib.metadata import version
+from bankml.core.bench.process import machine_facts
+facts = machine_facts()
+print(f"processor   {facts['processor']}, {facts['processors']} available, load {facts['load'][0]:.2f}")
+print(f"memory      {facts['memory_bytes'] / 2**30:.1f} GiB")
+print(f"system      {facts['system']}, Python {facts['python']}")
+print("libraries   " + ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "llvmlite", "jinja2", "starlette")))
+PROGRAM
+if [ -x "$REFERENCE/bin/llama-server" ]; then
+    "$BIN/python" - "$REFERENCE" <<'PROGRAM' | tee -a "$report"
+import sys
+from bankml.core.oracle.reference import Reference
+facts = Reference(sys.argv[1]).facts()
+print(f"reference   llama.cpp {facts['version']} {facts['variant']}, {facts['compiler']}")
+for name, digest in facts["libraries"].items():
+    print(f"            {digest}  {name}")
+PROGRAM
+else
+    line "reference   none at $REFERENCE"
+fi
+line ""
+
+stage check make check
+stage tests make test
+stage "help in time" help_in_time
+stage "default model" "$BIN/bankml" pull
+stage "oracle list" "$BIN/bankml" oracle list
+
+for record in tests/records/*.json*; do
+    [ -e "$record" ] || continue
+    name=$(basename "$record")
+    if [ -x "$REFERENCE/bin/llama-server" ]; then
+        stage "oracle $name" asked_again "$record" "$WORK/$name"
+    else
+        skip "oracle $name" "no reference: run make reference"
+    fi
+done
+for kind in $(large_kinds); do
+    if [ -x "$REFERENCE/bin/llama-server" ]; then
+        stage "oracle $kind, large" made_now "$kind" "$WORK/$kind-large.json.gz"
+    else
+        skip "oracle $kind, large" "no reference: run make reference"
+    fi
+done
+
+if [ -x "$FASTEST/bin/llama-bench" ]; then
+    table "bench model" "$BIN/bankml" bench model --reference "$FASTEST"
+    table "bench model, depth 1024" "$BIN/bankml" bench model --reference "$FASTEST" -d 1024 -p 128 -n 32
+    table "bench start" "$BIN/bankml" bench start --reference "$FASTEST"
+else
+    skip "bench against the reference" "no llama-bench: run make reference"
+    table "bench model" "$BIN/bankml" bench model
+fi
+finish 0
