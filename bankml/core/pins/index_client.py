@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Fetches one wheel through pip's own session, so that pip's whole configuration counts; run as a program by ``index``.
+
+pip offers no library. This asks its parts for the one thing that its command line cannot do: go on with a download that a former
+run began. Where a version of pip has other parts, it ends with ``NO_SUCH_PIP`` and the caller falls back to ``pip download``.
+The program reads its task as JSON from its argument and answers in JSON lines on stdout.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from bankml.core.pins.fetch import Fetched, download, public_url
+from bankml.core.refusal import Refusal
+
+NO_SUCH_PIP = 70
+
+
+def _say(**members: Any) -> None:
+    print(json.dumps(members), flush=True)
+
+
+def _progress(what: str, done: int, total: int | None) -> None:
+    _say(progress=[what, done, total])
+
+
+def _wheel_links(project: str, wheel: str) -> tuple[Any, list[Any]]:
+    """pip's session and the links of that file name which its configured indexes offer."""
+    command: Any = importlib.import_module("pip._internal.commands").create_command("download")
+    options, _ = command.parse_args(["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"])
+    with command.main_context():
+        session = command.get_default_session(options)
+        finder = command._build_package_finder(options=options, session=session)
+        candidates = finder.find_all_candidates(project)
+    return session, [candidate.link for candidate in candidates if candidate.link.filename == wheel]
+
+
+def run(task: dict[str, Any]) -> int:
+    """Fetch the wheel that ``task`` names into its partial file; the exit code."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
+    try:
+        importlib.import_module("pip._internal.utils._log").init_logging()
+        session, links = _wheel_links(task["project"], task["wheel"])
+    except (ImportError, AttributeError, TypeError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return NO_SUCH_PIP
+    if not links:
+        _say(missing=True)
+        return 1
+    link = next((link for link in links if getattr(link, "hash", None) == task["sha256"]), links[0])
+    _say(url=public_url(link.url))
+    if link.is_file:
+        _say(file=link.file_path)
+        return 0
+
+    def get(url: str, headers: dict[str, str]) -> Any:
+        return session.get(url, headers=headers, stream=True)
+
+    try:
+        fetched: Fetched = download(
+            get, link.url_without_fragment, Path(task["partial"]), expected=task["bytes"], progress=_progress
+        )
+    except Refusal as refusal:
+        _say(refusal=refusal.as_dict(), status=refusal.status, exit_code=refusal.exit_code)
+        return 1
+    _say(joined=fetched.joined)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run(json.loads(sys.argv[1])))
