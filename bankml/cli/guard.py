@@ -26,7 +26,7 @@ def command(file: Path, engine: str, as_json: bool) -> int:
     if verdict.exit_code == EXIT_OTHER:
         raise verdict.refusal()
     if as_json:
-        click.echo(json.dumps(verdict.as_dict(), ensure_ascii=False))
+        click.echo(json.dumps(verdict.as_dict()))
         return verdict.exit_code
     click.echo(f"{verdict.verdict} {_escaped(str(file))}")
     if verdict.header is not None:
