@@ -7,7 +7,7 @@ import os
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias, cast
 
 from bankml.core.gguf import limits
 from bankml.core.gguf.types import ARRAY, BOOL, STRING, STRUCT_CODES, U32, VALUE_TYPES, row_bytes
@@ -103,9 +103,14 @@ def _write(out: BinaryIO, head: bytes, tensors: list[Tensor], alignment: int) ->
     if tensors:
         out.write(bytes(_padded(len(head), alignment) - len(head)))
     for tensor in tensors:
-        data = memoryview(tensor.data).cast("B")
+        data = _view(tensor.data)
         out.write(data)
         out.write(bytes(_padded(len(data), alignment) - len(data)))
+
+
+def _view(data: Raw) -> memoryview:
+    # numpy's stubs tell of the buffer protocol only from Python 3.12 on.
+    return memoryview(cast(bytes, data)).cast("B")
 
 
 def _padded(n: int, alignment: int) -> int:
@@ -173,7 +178,7 @@ def _tensor_bytes(tensor: Tensor) -> int:
         raise _refusal(f'tensor "{tensor.name}" cannot be laid out as type {tensor.type_id}: {error}') from None
     for n in dims[1:]:
         size *= n
-    given = memoryview(tensor.data).nbytes
+    given = _view(tensor.data).nbytes
     if given != size:
         raise _refusal(f'tensor "{tensor.name}" has {given} bytes of data where {size} belong')
     return size
