@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every command in README and docs is run."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from bankml.core.home import cache_dir, forks_dir
+from tests.cli.doc_blocks import LANGUAGES, ROOT, all_blocks, blocks_of
+
+BLOCKS = all_blocks()
+RUN = [block for block in BLOCKS if block.language == "sh" and not block.shown_only]
+FILES = Path(__file__).parent / "doc_files"
+ADDRESS = "127.0.0.1:18093"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, smollm2):
+    """A BANKML_HOME with the default model in it that a page may change; compiled kernels are shared with the real one."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "models").mkdir()
+    (folder / "forks").mkdir()
+    # A symbolic link: nothing is copied, removing it harms nobody, and the file's own change time stays.
+    (folder / "models" / smollm2.name).symlink_to(smollm2)
+    for pin in forks_dir().glob("*.json"):
+        shutil.copy2(pin, folder / "forks" / pin.name)
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    (folder / "cache").symlink_to(cache_dir())
+    return folder
+
+
+@pytest.fixture
+def environment(home):
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "BANKML_HOME": str(home)}
+
+
+@pytest.fixture
+def folder(tmp_path, smollm2):
+    shutil.copytree(FILES, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "model.gguf").symlink_to(smollm2)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def server(environment, log):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    process = subprocess.Popen(["bankml", "serve", "--listen", address], env=environment, stdout=log, stderr=log)
+    try:
+        for _ in range(1200):
+            assert process.poll() is None, "bankml serve ended"
+            with contextlib.suppress(OSError), urlopen(f"http://{address}/health", timeout=1) as answer:
+                if answer.status == 200:
+                    break
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+
+
+@pytest.mark.parametrize("block", RUN, ids=str)
+def test_block_runs(block, environment, folder):
+    with contextlib.ExitStack() as stack:
+        script = block.script
+        log = folder.parent / "server.log"
+        if block.with_server:
+            script = script.replace(ADDRESS, stack.enter_context(server(environment, stack.enter_context(log.open("wb")))))
+        done = subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", script],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    assert done.returncode == 0, f"{block}:\n{block.script}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+
+
+def test_every_block_says_what_language_it_is_in():
+    assert [f"{block}: {block.language!r}" for block in BLOCKS if block.language not in LANGUAGES] == []
+
+
+def test_marks_are_understood():
+    assert [str(block) for block in BLOCKS if block.mark and not (block.with_server or block.shown_only)] == []
+
+
+def test_no_command_hides_in_a_block_that_is_not_run():
+    hidden = [
+        str(block)
+        for block in BLOCKS
+        if block.language != "sh"
+        and re.search(r"^\$? ?(bankml|make|curl) ", block.script, re.MULTILINE)
+        and block.page != "docs/commands.md"
+    ]
+    assert hidden == []
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        broken += [f"{page.relative_to(ROOT)}: {target}" for target in targets if not (page.parent / target).exists()]
+    assert broken == []
+
+
+def test_blocks_are_found_with_their_marks():
+    page = "x\n<!-- shown only: it never ends -->\n```sh\nbankml serve\n```\n\n"
+    page += "<!-- with a server -->\n\n```sh\ncurl x\n```\n```text\nt\n```\n"
+    found = blocks_of("p.md", page)
+    assert [(block.language, block.shown_only, block.with_server, block.line) for block in found] == [
+        ("sh", "it never ends", False, 3),
+        ("sh", None, True, 9),
+        ("text", None, False, 12),
+    ]
