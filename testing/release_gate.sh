@@ -6,6 +6,7 @@
 #   REFERENCE=DIR   the build that oracles are asked of (default: .reference/haswell, made by `make reference`)
 #   FASTEST=DIR     the build that speed is compared with (default: .reference/native, else REFERENCE)
 #   BIN=DIR         where python and bankml are (default: .venv/bin)
+#   WORK=DIR        logs and fresh records (default: .models/gate)
 #   STAGES=WORDS    run only the stages whose names begin with one of these words; the report then is not kept
 set -u
 cd "$(dirname "$0")/.."
@@ -15,7 +16,7 @@ REFERENCE=${REFERENCE:-.reference/haswell}
 if [ -z "${FASTEST:-}" ]; then
     if [ -d .reference/native ]; then FASTEST=.reference/native; else FASTEST=$REFERENCE; fi
 fi
-WORK=.models/gate
+WORK=${WORK:-.models/gate}
 mkdir -p "$WORK"
 version=$("$BIN/python" -c 'import bankml; print(bankml.__version__)') || exit 1
 report=testing/results/$version.txt
