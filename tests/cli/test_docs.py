@@ -15,7 +15,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from bankml.core.home import cache_dir, forks_dir
 from tests.cli.doc_blocks import LANGUAGES, ROOT, all_blocks, blocks_of
 
 BLOCKS = all_blocks()
@@ -24,31 +23,17 @@ FILES = Path(__file__).parent / "doc_files"
 ADDRESS = "127.0.0.1:18093"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory, smollm2):
-    """A BANKML_HOME with the default model in it that a page may change; compiled kernels are shared with the real one."""
-    folder = tmp_path_factory.mktemp("home")
-    (folder / "models").mkdir()
-    (folder / "forks").mkdir()
-    # A symbolic link: nothing is copied, removing it harms nobody, and the file's own change time stays.
-    (folder / "models" / smollm2.name).symlink_to(smollm2)
-    for pin in forks_dir().glob("*.json"):
-        shutil.copy2(pin, folder / "forks" / pin.name)
-    cache_dir().mkdir(parents=True, exist_ok=True)
-    (folder / "cache").symlink_to(cache_dir())
-    return folder
-
-
 @pytest.fixture
-def environment(home):
-    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "BANKML_HOME": str(home)}
+def environment(home_with_smollm2):
+    return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "BANKML_HOME": str(home_with_smollm2)}
 
 
 @pytest.fixture
 def folder(tmp_path, smollm2):
-    shutil.copytree(FILES, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "model.gguf").symlink_to(smollm2)
-    return tmp_path
+    place = tmp_path / "here"
+    shutil.copytree(FILES, place)
+    (place / "model.gguf").symlink_to(smollm2)
+    return place
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.record import Record
 from bankml.core.oracle.reference import Reference
 from bankml.core.oracle.registry import load_kind
+from bankml.core.pins import sha256_file
 from bankml.core.refusal import Refusal
 
 
@@ -19,8 +20,6 @@ def make_record(
     kind: str, model: Path | None, reference: Reference, options: dict[str, Any], date: datetime | None = None
 ) -> Record:
     """Ask the reference everything that this kind asks; ``date`` is now unless given."""
-    from bankml.core.pins import sha256_file
-
     asked = load_kind(kind)
     facts = reference.facts()
     body = asked.record(model, reference, options)
@@ -50,8 +49,6 @@ def _model_of(record: Record, given: Path | None) -> Path | None:
         return given
     if given is None:
         return find_model(record.model_sha256)
-    from bankml.core.pins import sha256_file
-
     digest = sha256_file(given)
     if digest != record.model_sha256:
         raise Refusal(
@@ -66,8 +63,6 @@ def _model_of(record: Record, given: Path | None) -> Path | None:
 
 def find_model(sha256: str) -> Path | None:
     """The file among this machine's models that has this sha256 (hashed, not believed), or None."""
-    from bankml.core.pins import sha256_file
-
     folder = models_dir()
     files = sorted(folder.rglob("*.gguf")) if folder.is_dir() else []
     return next((path for path in files if path.is_file() and sha256_file(path) == sha256), None)
