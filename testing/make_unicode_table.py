@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Write bankml/core/text/pretokenizer_table.py: how the reference's library classes every code point.
+
+Usage: python testing/make_unicode_table.py [REFERENCE_DIR] [--check]
+
+The library's own answer is the fact that counts (b11192 knows Unicode 15.1, Python and regex know what their release
+knows), so each of the 0x110000 code points is asked for its flags and the answers are stored as runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import textwrap
+from itertools import groupby
+from pathlib import Path
+
+from bankml.core.oracle.reference import Reference
+
+TARGET = Path(__file__).parent.parent / "bankml/core/text/pretokenizer_table.py"
+WHITESPACE = 0x100
+CATEGORIES = {0x02: "n", 0x04: "l", 0x10: "m", 0x20: "p", 0x40: "s"}
+
+HEAD = '''# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The class of every code point, as the reference's library has it; written by testing/make_unicode_table.py."""
+
+from typing import Final
+
+RUNS: Final = """
+{runs}
+"""
+"""Letter and length of each run from U+0000 up: l letter, n number, m mark, p punctuation, s symbol, w white space, o other."""
+'''
+
+
+def letters(reference: Reference) -> list[str]:
+    """One class letter per code point."""
+    ask = reference.library("llama")["_Z26unicode_cpt_flags_from_cptj"]
+    ask.restype, ask.argtypes = ctypes.c_uint16, [ctypes.c_uint32]
+    flags = [ask(point) for point in range(0x110000)]
+    return ["w" if flag & WHITESPACE else CATEGORIES.get(flag & 0xFF, "o") for flag in flags]
+
+
+def module(reference: Reference) -> str:
+    """The text of the generated module."""
+    runs = "".join(f"{letter}{len(list(run))} " for letter, run in groupby(letters(reference)))
+    return HEAD.format(runs="\n".join(textwrap.wrap(runs, 125)))
+
+
+def main(arguments: list[str]) -> int:
+    """Write the module, or with ``--check`` say whether it is in step."""
+    places = [argument for argument in arguments if argument != "--check"]
+    text = module(Reference(places[0] if places else None))
+    if "--check" in arguments:
+        same = TARGET.read_text(encoding="utf-8") == text
+        print("in step" if same else "differs")
+        return 0 if same else 1
+    TARGET.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
