@@ -2,7 +2,7 @@
 """The shell commands of README and docs.
 
 Every fenced ``sh`` block is run by ``bash -eu -o pipefail`` in a directory of its own, with the files of ``doc_files``
-and the default model as ``model.gguf`` in it. A comment in the line before the fence changes that:
+the default model as ``model.gguf`` and ``tests/records`` in it. A comment in the line before the fence changes that:
 
 * ``<!-- with a server -->`` runs it while ``bankml serve`` answers on the default address;
 * ``<!-- shown only: REASON -->`` does not run it. The reason is for the reader of the source.

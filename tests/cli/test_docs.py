@@ -33,6 +33,8 @@ def folder(tmp_path, smollm2):
     place = tmp_path / "here"
     shutil.copytree(FILES, place)
     (place / "model.gguf").symlink_to(smollm2)
+    (place / "tests").mkdir()
+    (place / "tests" / "records").symlink_to(ROOT / "tests" / "records")
     return place
 
 
