@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What every test may ask for: a home of its own, the real default model, the command line.
 
-All tests share one BANKML_HOME (``.models`` in the repository, or ``BANKML_TEST_HOME``), so that the model is fetched once and the
-kernels are compiled once; the user's own store is never touched. A test that changes the store asks for ``own_home``.
+All tests share one BANKML_HOME (``.models`` in the repository, or ``BANKML_TEST_HOME``): the model is fetched once, the
+kernels are compiled once. The user's own store is never touched. A test that changes the store asks for ``own_home``.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ import errno
 import os
 import shutil
 import stat
-import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
+from bankml.core.gguf.writer import replace_file
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 
@@ -40,19 +40,11 @@ def open_regular(path: Path) -> BinaryIO:
 def write_atomic(path: Path, data: bytes) -> None:
     """Put ``data`` under ``path``: a reader sees the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    replace_file(path, lambda out: _write_all(out, data))
+
+
+def _write_all(out: BinaryIO, data: bytes) -> None:
+    out.write(data)
 
 
 def place(finished: Path, final: Path) -> None:
@@ -60,24 +52,13 @@ def place(finished: Path, final: Path) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     with finished.open("rb") as file:
         os.fsync(file.fileno())
-    try:
-        finished.replace(final)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        descriptor, name = tempfile.mkstemp(prefix=f".{final.name[:100]}.", dir=final.parent)
-        os.close(descriptor)
-        temporary = Path(name)
         try:
-            shutil.copyfile(finished, temporary)
-            temporary.chmod(0o644)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(final)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        finished.unlink()
+            finished.replace(final)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            replace_file(final, lambda out: shutil.copyfileobj(file, out, 1 << 20))
+            finished.unlink()
     sync_directory(final.parent)
 
 

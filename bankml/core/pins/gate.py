@@ -12,7 +12,7 @@ from bankml.core.pins.digest import Progress, changed, sha256_file
 from bankml.core.pins.files import open_regular, unreadable
 from bankml.core.pins.identity import Identity
 from bankml.core.pins.record import find_fork, mismatch, pinned_sha256, unpinned
-from bankml.core.refusal import EXIT_TRUNCATED, Refusal
+from bankml.core.refusal import EXIT_REFUSED, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.guard import Verdict
@@ -94,31 +94,25 @@ def guarded(path: Path, engine: str = "mainline") -> Verdict:
     """The guard's verdict on a file that plays.
 
     Raises:
-        Refusal: what it does not play; the reasons joined, the code and place of the first.
+        Refusal: it does not (exit code 2; the reasons joined, the code and place of the first), it is truncated (3), or it cannot
+            be read (1).
     """
     from bankml.core.gguf.guard import judge
 
     verdict = judge(path, engine)
     if verdict.verdict == "play":
         return verdict
-    first = verdict.reasons[0] if verdict.reasons else None
-    if verdict.verdict == "need_more":
-        raise Refusal(
-            first.code if first else "gguf.truncated",
-            first.message if first else "guard needs more header bytes: file truncated",
-            where=first.where if first else None,
-            found=first.found if first else None,
-            allowed=first.allowed if first else None,
-            exit_code=EXIT_TRUNCATED,
-        )
-    reasons = "; ".join(reason.message for reason in verdict.reasons)
+    refusal = verdict.refusal()
+    if refusal.exit_code != EXIT_REFUSED:
+        raise refusal
     raise Refusal(
-        first.code if first else "guard.refused",
-        f"guard refused: {reasons}",
-        where=first.where if first else None,
-        found=first.found if first else None,
-        allowed=first.allowed if first else None,
-        hint=first.hint if first else None,
+        refusal.code,
+        f"guard refused: {refusal.message}",
+        where=refusal.where,
+        found=refusal.found,
+        allowed=refusal.allowed,
+        hint=refusal.hint,
+        extra=refusal.extra,
     )
 
 
