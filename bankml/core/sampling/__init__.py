@@ -1,2 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The sampler chain, its generator and the libstdc++ orders it depends on."""
+"""b11192's sampler chain: its numbers, the request's fields for them, and the draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.sampling.params import RANDOM_SEED, SamplingParams, gguf_defaults
+from bankml.core.sampling.request import resolve_params
+
+if TYPE_CHECKING:
+    from bankml.core.sampling.chain import Chain, Sampler
+
+__all__ = ["RANDOM_SEED", "Chain", "Sampler", "SamplingParams", "gguf_defaults", "resolve_params"]
+
+
+def __getattr__(name: str) -> Any:
+    # The chain loads numba; a request is read without it.
+    if name in ("Chain", "Sampler"):
+        from bankml.core.sampling import chain
+
+        return getattr(chain, name)
+    raise AttributeError(name)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Sampler chains over made-up logits: the candidates that libllama's samplers leave, their order, bits and the choice."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bankml.core.oracle.kind import Tally
+
+if TYPE_CHECKING:
+    from bankml.core.oracle.reference import Reference
+    from bankml.core.sampling.samplers import Step
+
+Floats = npt.NDArray[np.float32]
+Case = dict[str, Any]
+"""``shape``, ``n`` and ``seed`` of the logits, ``chain`` of [name, number...], ``draws``; then ``answer``, one for each draw."""
+
+SHAPES = ("plain", "peaked", "ties", "equal", "holes", "wild", "steps")
+SIZES = (1, 2, 3, 5, 16, 17, 40, 41, 128, 129, 300, 1024, 1025, 1500, 4096)
+LARGE = 49152
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def uniform_bits(n: int, seed: int) -> npt.NDArray[np.uint64]:
+    """n words of SplitMix64, counted from the seed. Source: Steele, Lea, Flood 2014."""
+    with np.errstate(over="ignore"):
+        x = (np.arange(1, n + 1, dtype=np.uint64) + np.uint64(seed) * np.uint64(1 << 32)) * _MIX[0]
+        x = (x ^ (x >> np.uint64(30))) * _MIX[1]
+        x = (x ^ (x >> np.uint64(27))) * _MIX[2]
+    return x ^ (x >> np.uint64(31))
+
+
+def logits_of(shape: str, n: int, seed: int) -> Floats:
+    """Logits that any machine makes the same: only integer steps, divisions by powers of two and roundings."""
+    bits = uniform_bits(n, seed)
+    low = (bits >> np.uint64(40)).astype(np.float64) / 2**24
+    high = (bits & np.uint64(0xFFFFFF)).astype(np.float64) / 2**24
+    plain = ((low + high - 1.0) * 16.0).astype(np.float32)
+    if shape == "peaked":
+        return (plain * np.float32(0.25) + (low > 0.999).astype(np.float32) * np.float32(9)).astype(np.float32)
+    if shape == "ties":
+        return np.floor(plain).astype(np.float32)
+    if shape == "equal":
+        return np.full(n, np.float32(0.5))
+    if shape == "holes":
+        return np.where(low < 0.5, np.float32(-np.inf), plain).astype(np.float32)
+    if shape == "wild":
+        return (plain * (np.float32(10.0) ** (high * 24 - 12).astype(np.int64).astype(np.float32))).astype(np.float32)
+    if shape == "steps":
+        return (np.arange(n, dtype=np.int64)[:: 1 if seed % 2 else -1] // 3).astype(np.float32) / np.float32(8)
+    return plain
+
+
+def cases(count: int) -> Iterator[Case]:
+    """Cases of all shapes, sizes and chains; a few over a whole vocabulary."""
+    for i in range(count):
+        roll = [int(word) for word in uniform_bits(24, 7_000_000 + i) >> np.uint64(33)]
+        large = i % 40 == 39
+        n = LARGE if large else SIZES[roll[0] % len(SIZES)]
+        shape = SHAPES[roll[1] % len(SHAPES)]
+        if shape == "wild" and i % 3:
+            shape = "plain"
+        chain = _usual(roll) if i % 2 == 0 else _any(roll, n)
+        yield {"shape": shape, "n": n, "seed": i, "chain": chain, "draws": 2 if large else 3}
+
+
+def _usual(roll: list[int]) -> list[list[Any]]:
+    """top-k, top-p, min-p, temperature, dist with numbers of all kinds."""
+    keep = (0, 0, 1, 3, 50)[roll[2] % 5]
+    return [
+        ["top_k", (0, 1, 2, 5, 40, 40, 64, 128, 129, 200, 1000)[roll[3] % 11]],
+        ["top_p", (0.0, 0.1, 0.5, 0.9, 0.95, 0.95, 0.999, 1.0)[roll[4] % 8], keep],
+        ["min_p", (0.0, 0.001, 0.05, 0.05, 0.3, 1.0)[roll[5] % 6], keep],
+        ["temperature", (0.0, 0.1, 0.5, 0.8, 1.0, 1.7, 5.0)[roll[6] % 7], 0.0, 1.0],
+        ["dist", roll[7]],
+    ]
+
+
+def _any(roll: list[int], n: int) -> list[list[Any]]:
+    """Several samplers in any order, then a selection; penalties see tokens first."""
+    keep = (0, 0, 1, 3, 20)[roll[2] % 5]
+    choices: list[list[Any]] = [
+        ["top_k", (1, 5, 40, 128, 129, 500)[roll[3] % 6]],
+        ["top_p", (0.1, 0.5, 0.9, 0.99)[roll[4] % 4], keep],
+        ["min_p", (0.01, 0.05, 0.5)[roll[5] % 3], keep],
+        ["typ_p", (0.1, 0.5, 0.9, 0.99)[roll[6] % 4], keep],
+        ["top_n_sigma", (0.5, 1.0, 3.0)[roll[7] % 3]],
+        ["xtc", (0.3, 1.0)[roll[8] % 2], (0.05, 0.1, 0.5)[roll[9] % 3], keep, roll[10]],
+        ["temperature", 0.9, (0.2, 0.9, 2.0)[roll[11] % 3], (0.5, 1.0, 2.0)[roll[12] % 3]],
+        ["temperature", (0.0, 0.7, 1.3)[roll[13] % 3], 0.0, 1.0],
+        ["logit_bias", [[roll[14] % n, 2.5], [roll[15] % n, None], [roll[14] % n, -1.0], [n + 3, 4.0]]],
+        [
+            "penalties",
+            n,
+            (1, 3, 8, 64)[roll[16] % 4],
+            (1.1, 1.3, 0.8)[roll[17] % 3],
+            (0.0, 0.5)[roll[18] % 2],
+            (0.0, 0.25)[roll[19] % 2],
+        ],
+    ]
+    order = sorted(range(len(choices)), key=lambda k: uniform_bits(len(choices), roll[20])[k])
+    chain = [choices[k] for k in order[: 1 + roll[21] % 5]]
+    ending = roll[22] % 4
+    if ending == 1:
+        return [*chain, ["mirostat", 1, n, (1.0, 5.0)[roll[23] % 2], 0.1, roll[7]]]
+    if ending == 2:
+        return [*chain, ["mirostat", 2, n, (1.0, 5.0)[roll[23] % 2], 0.1, roll[7]]]
+    return [*chain, ["dist", roll[7]]]
+
+
+def accepted_before(case: Case) -> list[int]:
+    """Tokens that the chain learns of before its first draw."""
+    return [int(word % np.uint64(case["n"])) for word in uniform_bits(12, 9_000_000 + case["seed"])]
+
+
+def _described(ids: npt.NDArray[Any], logit: Floats, p: Floats | None, selected: int) -> list[Any]:
+    """[how many, the selected place, 16 digits of sha256 over ids and logits, and over p where all of it was written]."""
+    first = hashlib.sha256(ids.astype("<i4").tobytes() + logit.astype("<f4").tobytes()).hexdigest()[:16]
+    second = "" if p is None else hashlib.sha256(p.astype("<f4").tobytes()).hexdigest()[:16]
+    return [len(ids), selected, first, second]
+
+
+class Sampler:
+    """Kind ``sampler``; the option ``count`` is how many cases, 1200 by default."""
+
+    name = "sampler"
+    checks = "candidates, order, float bits and choices of sampler chains over made-up logits"
+    against = "libllama's llama_sampler_* through ctypes"
+    small = True
+
+    def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
+        """Run every case through libllama."""
+        library = _Library(reference.library("llama"))
+        return {"cases": [{**case, "answer": library.run(case)} for case in cases(int(options.get("count", 1200)))]}
+
+    def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
+        """Run every case through bankml's chain; each draw counts."""
+        tally = Tally()
+        for number, case in enumerate(body["cases"]):
+            for draw, (found, recorded) in enumerate(zip(run(case), case["answer"], strict=True)):
+                where = f"case {number} draw {draw}: {case['shape']} {case['n']} {case['chain']}"
+                tally.count(found == recorded, f"{where}: {found}, recorded {recorded}")
+        return tally
+
+
+def run(case: Case) -> list[list[Any]]:
+    """What bankml's chain leaves after each draw of a case."""
+    from bankml.core.sampling.chain import Chain
+
+    chain = Chain([_step(*each) for each in case["chain"]], case["n"])
+    for token in accepted_before(case):
+        chain.accept(token)
+    found = []
+    for draw in range(case["draws"]):
+        c = chain.apply(logits_of(case["shape"], case["n"], case["seed"] * 8 + draw))
+        found.append(_described(c.ids[: c.size], c.logit[: c.size], c.p[: c.size], c.selected))
+        chain.accept(int(c.ids[c.selected]))
+    return found
+
+
+def _step(name: str, *numbers: Any) -> Step:
+    """bankml's sampler of that name."""
+    from bankml.core.sampling import samplers
+    from bankml.core.sampling.candidates import generator
+
+    if name == "logit_bias":
+        return samplers.LogitBias([(token, -np.inf if bias is None else bias) for token, bias in numbers[0]])
+    if name == "dist":
+        return samplers.Dist(generator(*numbers))
+    if name == "xtc":
+        return samplers.Xtc(*numbers[:-1], generator(numbers[-1]))
+    if name == "mirostat":
+        return samplers.Mirostat(*numbers[:-1], generator(numbers[-1]))
+    plain: dict[str, Callable[..., Step]] = {
+        "top_k": samplers.TopK,
+        "top_p": samplers.TopP,
+        "min_p": samplers.MinP,
+        "typ_p": samplers.Typical,
+        "top_n_sigma": samplers.TopNSigma,
+        "temperature": samplers.Temperature,
+        "penalties": samplers.Penalties,
+    }
+    return plain[name](*numbers)
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (("id", ctypes.c_int32), ("logit", ctypes.c_float), ("p", ctypes.c_float))
+
+
+class _Array(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+        ("selected", ctypes.c_int64),
+        ("sorted", ctypes.c_bool),
+    )
+
+
+class _Bias(ctypes.Structure):
+    _fields_ = (("token", ctypes.c_int32), ("bias", ctypes.c_float))
+
+
+class _ChainParams(ctypes.Structure):
+    _fields_ = (("no_perf", ctypes.c_bool),)
+
+
+_DATA = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
+
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "top_k": (ctypes.c_int32,),
+    "top_p": (ctypes.c_float, ctypes.c_size_t),
+    "min_p": (ctypes.c_float, ctypes.c_size_t),
+    "typical": (ctypes.c_float, ctypes.c_size_t),
+    "top_n_sigma": (ctypes.c_float,),
+    "temp_ext": (ctypes.c_float, ctypes.c_float, ctypes.c_float),
+    "xtc": (ctypes.c_float, ctypes.c_float, ctypes.c_size_t, ctypes.c_uint32),
+    "dist": (ctypes.c_uint32,),
+    "penalties": (ctypes.c_int32, ctypes.c_int32, ctypes.c_float, ctypes.c_float, ctypes.c_float),
+    "logit_bias": (ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p),
+    "mirostat": (ctypes.c_int32, ctypes.c_uint32, ctypes.c_float, ctypes.c_float, ctypes.c_int32),
+    "mirostat_v2": (ctypes.c_uint32, ctypes.c_float, ctypes.c_float),
+}
+
+
+class _Library:
+    """libllama's samplers by the names of the cases. Source: include/llama.h."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        for name, arguments in _SIGNATURES.items():
+            maker = getattr(library, f"llama_sampler_init_{name}")
+            maker.restype, maker.argtypes = ctypes.c_void_p, arguments
+        library.llama_sampler_chain_init.restype = ctypes.c_void_p
+        library.llama_sampler_chain_init.argtypes = (_ChainParams,)
+        library.llama_sampler_chain_add.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        library.llama_sampler_apply.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Array))
+        library.llama_sampler_accept.argtypes = (ctypes.c_void_p, ctypes.c_int32)
+        library.llama_sampler_free.argtypes = (ctypes.c_void_p,)
+
+    def run(self, case: Case) -> list[list[Any]]:
+        """What libllama's chain leaves after each draw of a case."""
+        chain = self._library.llama_sampler_chain_init(_ChainParams(True))
+        for name, *numbers in case["chain"]:
+            self._library.llama_sampler_chain_add(chain, self._made(name, numbers, case["n"]))
+        for token in accepted_before(case):
+            self._library.llama_sampler_accept(chain, token)
+        found = []
+        for draw in range(case["draws"]):
+            data = np.zeros(case["n"], _DATA)
+            data["id"] = np.arange(case["n"])
+            data["logit"] = logits_of(case["shape"], case["n"], case["seed"] * 8 + draw)
+            array = _Array(data.ctypes.data, case["n"], -1, False)
+            self._library.llama_sampler_apply(chain, ctypes.byref(array))
+            left = self._left(data, array)
+            found.append(_described(left["id"].copy(), left["logit"].copy(), left["p"].copy(), array.selected))
+            self._library.llama_sampler_accept(chain, int(left["id"][array.selected]))
+        self._library.llama_sampler_free(chain)
+        return found
+
+    @staticmethod
+    def _left(data: npt.NDArray[Any], array: _Array) -> npt.NDArray[Any]:
+        start = (array.data - data.ctypes.data) // _DATA.itemsize
+        return data[start : start + array.size]
+
+    def _made(self, name: str, numbers: list[Any], n: int) -> int:
+        if name == "logit_bias":
+            pairs = numbers[0]
+            biases = (_Bias * len(pairs))(*[_Bias(token, -np.inf if bias is None else bias) for token, bias in pairs])
+            return int(self._library.llama_sampler_init_logit_bias(n, len(pairs), ctypes.addressof(biases)))
+        if name == "mirostat":
+            version, size, tau, eta, seed = numbers
+            if version == 1:
+                return int(self._library.llama_sampler_init_mirostat(size, seed, tau, eta, 100))
+            return int(self._library.llama_sampler_init_mirostat_v2(seed, tau, eta))
+        named = {"typ_p": "typical", "temperature": "temp_ext"}.get(name, name)
+        return int(getattr(self._library, f"llama_sampler_init_{named}")(*numbers))
+
+
+KIND = Sampler()
