@@ -330,6 +330,6 @@ def _expert_refusals(shape: Shape) -> Iterator[Refusal]:
         problem = ("expert_group_used_count", group_used, f"1 to {groups - 1}")
     if problem:
         key, found, allowed = problem
-        name = f"{shape.arch}.{key}"
-        where = shape.where(key) if name in shape.header.entries else name
+        given = key if f"{shape.arch}.{key}" in shape.header.entries else "expert_count"
+        where = shape.where(given)
         yield Refusal("gguf.experts", "the experts do not add up", where=where, found=f"{key} {found}", allowed=allowed)

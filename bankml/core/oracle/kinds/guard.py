@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The guard against the reference's own loader: what it refuses or aborts on, the guard refuses."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.oracle.kind import Tally
+from bankml.core.refusal import EXIT_OTHER, Refusal
+
+if TYPE_CHECKING:
+    from bankml.core.oracle.kinds._guard_cases import Case
+    from bankml.core.oracle.reference import Reference
+
+
+def all_cases() -> list[Case]:
+    """Every file of the table: forms, then whole small models."""
+    from bankml.core.oracle.kinds._guard_cases import form_cases
+    from bankml.core.oracle.kinds._guard_models import shape_cases, type_cases
+
+    return [*form_cases(), *shape_cases(), *type_cases()]
+
+
+class _Guard:
+    name = "guard"
+    checks = "play or refuse, for hostile and harmless GGUF files"
+    against = "gguf_init_from_file and llama_model_load_from_file"
+    small = True
+
+    def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
+        """The reference's verdict on every file of the table, and the files."""
+        cases = all_cases()
+        with tempfile.TemporaryDirectory() as folder:
+            lines = []
+            for number, case in enumerate(cases):
+                path = Path(folder) / f"{number}.gguf"
+                path.write_bytes(case.data)
+                lines.append(json.dumps([case.reads, str(path)]))
+            asked = subprocess.run(  # noqa: S603 - our own module
+                [sys.executable, "-m", "bankml.core.oracle.kinds._guard_reference", str(reference.bin)],
+                input="\n".join(lines) + "\n",
+                stdout=subprocess.PIPE,
+                text=True,
+                env=reference.environment(),
+                check=False,
+            )
+        answers = [json.loads(line) for line in asked.stdout.splitlines()]
+        if len(answers) != len(cases):
+            raise Refusal(
+                "oracle.reference",
+                "the reference stopped before the last file",
+                found=f"{len(answers)} answers",
+                allowed=str(len(cases)),
+                exit_code=EXIT_OTHER,
+            )
+        return {
+            "files": [
+                {
+                    "name": case.name,
+                    "reads": case.reads,
+                    "data": base64.b64encode(case.data).decode("ascii"),
+                    "stricter": case.stricter,
+                    **answer,
+                }
+                for case, answer in zip(cases, answers, strict=True)
+            ]
+        }
+
+    def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
+        """Count the files on which the guard and the reference agree; where the guard is stricter on purpose, both must be so."""
+        from bankml.core.gguf.guard import PLAY, judge_bytes
+
+        tally = Tally()
+        for file in body["files"]:
+            data = base64.b64decode(file["data"])
+            verdict = judge_bytes(data, size=len(data))
+            loads = file["verdict"] == "loads"
+            plays = verdict.verdict == PLAY
+            same = loads and not plays if file["stricter"] else loads == plays
+            codes = ", ".join(reason.code for reason in verdict.reasons) or PLAY
+            tally.count(same, f"{file['name']}: the reference {file['verdict']} ({file['says']}), the guard: {codes}")
+        return tally
+
+
+KIND = _Guard()
