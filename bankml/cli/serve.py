@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``bankml serve``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Engine
+
+
+@click.command()
+@click.argument("model", required=False)
+@click.option("--fork", type=click.Path(path_type=Path), help="Pin to hold the file to; without it, the file's own.")
+@click.option(
+    "--listen", default="127.0.0.1:18093", show_default=True, metavar="HOST:PORT", help="Loopback address to answer on."
+)
+@click.option("--ctx", type=click.IntRange(min=1), default=4096, show_default=True, metavar="N", help="Cells of the context.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    envvar="BANKML_THREADS",
+    metavar="N",
+    help="Threads that compute; all cores without it.",
+)
+@click.option(
+    "--llama-threads",
+    type=click.IntRange(min=1, max=512),
+    default=3,
+    show_default=True,
+    envvar="BANKML_LLAMA_THREADS",
+    metavar="N",
+    help="llama-server's -t whose bits long answers have.",
+)
+@click.option("--allow-origin", multiple=True, metavar="O[,O...]", help="Let web pages of these origins read answers.")
+@click.option("--quiet", is_flag=True, help="No row on stderr for each request.")
+def command(
+    model: str | None,
+    fork: Path | None,
+    listen: str,
+    ctx: int,
+    threads: int | None,
+    llama_threads: int,
+    allow_origin: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Answer over HTTP from a verified model, as llama-server answers, each answer with a receipt.
+
+    MODEL is a path or a name from `bankml list`; without it, the default model. The file is guarded, hashed and held to
+    its pin before the port opens.
+    """
+    from bankml.core.serve.settings import Settings, listen_address
+
+    host, port = listen_address(listen)
+    settings = Settings(
+        host=host,
+        port=port,
+        allow_origin=frozenset(origin for each in allow_origin for origin in each.split(",") if origin),
+        quiet=quiet,
+        llama_threads=llama_threads,
+        threads=threads,
+    )
+
+    from bankml.core.pins import resolve_model
+    from bankml.core.serve.server import bound_socket, run
+
+    bound = bound_socket(settings)
+    path = resolve_model(model)
+
+    def open_engine() -> Engine:
+        return _open(path, fork, ctx, threads, llama_threads)
+
+    engine = open_engine()
+
+    def ready() -> None:
+        sha256 = engine.verified.sha256 if engine.verified else "none"
+        click.echo(
+            f"bankml serve: {path.name} verified (sha256 {sha256}); threads {threads or 'all'}, llama-threads {llama_threads}, "
+            f"ctx {engine.n_ctx}; listening on http://{settings.address}",
+            err=True,
+        )
+
+    run(engine, settings, bound, open_engine, ready)
+
+
+def _open(path: Path, fork: Path | None, ctx: int, threads: int | None, llama_threads: int) -> Engine:
+    """Verify the file, then load it; each with its progress on a terminal."""
+    from bankml.cli.progress import bars
+    from bankml.core.engine import Engine
+    from bankml.core.pins import verify
+
+    with bars() as progress:
+        verified = verify(path, fork, progress=progress)
+        return Engine.open(
+            verified.path, n_ctx=ctx, threads=threads, llama_threads=llama_threads, verified=verified, progress=progress
+        )

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The names that a chat request may carry: what is honoured, what changes nothing, what is refused by name.
+
+llama-server ignores a name that it does not know. bankml does not: a reply of 200 means that all of the request was honoured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bankml.core.refusal import Refusal
+
+SHAPE = frozenset(
+    {
+        "messages",
+        "model",
+        "stream",
+        "stream_options",
+        "n_predict",
+        "max_completion_tokens",
+        "max_tokens",
+        "n_cmpl",
+        "n",
+        "stop",
+        "cache_prompt",
+        "timings_per_token",
+        "return_tokens",
+        "verbose",
+        "sse_ping_interval",
+        "add_generation_prompt",
+        "continue_final_message",
+        "echo",
+        "chat_template_kwargs",
+        "reasoning_effort",
+        "reasoning_format",
+        "logprobs",
+        "top_logprobs",
+        "n_probs",
+    }
+)
+"""Read by the chat endpoint itself."""
+
+SAMPLING = frozenset(
+    {
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "top_n_sigma",
+        "typical_p",
+        "xtc_probability",
+        "xtc_threshold",
+        "dynatemp_range",
+        "dynatemp_exponent",
+        "repeat_last_n",
+        "repeat_penalty",
+        "frequency_penalty",
+        "presence_penalty",
+        "dry_multiplier",
+        "dry_base",
+        "dry_allowed_length",
+        "dry_penalty_last_n",
+        "dry_sequence_breakers",
+        "mirostat",
+        "mirostat_tau",
+        "mirostat_eta",
+        "adaptive_target",
+        "adaptive_decay",
+        "seed",
+        "min_keep",
+        "samplers",
+        "logit_bias",
+        "ignore_eos",
+    }
+)
+"""Read by the sampler, which refuses what it does not reproduce."""
+
+NEUTRAL = frozenset(
+    {
+        "user",
+        "metadata",
+        "store",
+        "service_tier",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "prediction",
+        "id_slot",
+        "n_keep",
+        "n_discard",
+        "response_fields",
+        "parallel_tool_calls",
+    }
+)
+"""Accepted whatever they hold: with one slot, no tools and no context shift, none of them can change an answer here."""
+
+
+def _empty(value: Any) -> bool:
+    return value in ("", [], {}) or value is False
+
+
+def _off(value: Any) -> bool:
+    return isinstance(value, int | float) and value <= 0
+
+
+def _unlimited(value: Any) -> bool:
+    return value == -1 and not isinstance(value, bool)
+
+
+# name -> (the values that ask for nothing, what such values are called)
+_ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "tools": (_empty, "absent or empty"),
+    "functions": (_empty, "absent or empty"),
+    "function_call": (lambda value: value in ("none", "auto"), '"none" or "auto"'),
+    "grammar": (_empty, "absent or empty"),
+    "json_schema": (lambda value: False, "absent or null"),
+    "grammar_lazy": (_empty, "false"),
+    "grammar_triggers": (_empty, "absent or empty"),
+    "preserved_tokens": (_empty, "absent or empty"),
+    "lora": (_empty, "absent or empty"),
+    "parse_tool_calls": (lambda value: isinstance(value, bool), "true or false"),
+    "post_sampling_probs": (_empty, "false"),
+    "backend_sampling": (_empty, "false"),
+    "return_progress": (_empty, "false"),
+    "n_indent": (_off, "0"),
+    "n_cache_reuse": (_off, "0"),
+    "t_max_predict_ms": (_off, "0 or less"),
+    "reasoning_control": (_empty, "false"),
+    "reasoning_budget_tokens": (_unlimited, "-1"),
+    "thinking_budget_tokens": (_unlimited, "-1"),
+    "reasoning_budget_message": (_empty, "absent or empty"),
+    "modalities": (lambda value: value == ["text"], '["text"]'),
+    "audio": (lambda value: False, "absent or null"),
+    "web_search_options": (lambda value: False, "absent or null"),
+}
+
+
+def pointer(name: str) -> str:
+    """The JSON pointer of a top-level member (RFC 6901)."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def unsupported(name: str, found: Any, allowed: str) -> Refusal:
+    """The refusal of a feature of llama-server that bankml does not have: status 501."""
+    return Refusal(
+        "http.unsupported",
+        f"bankml does not support {name!r} (at {pointer(name)}): it must be {allowed}",
+        where=pointer(name),
+        found=short(found),
+        allowed=allowed,
+        status=501,
+        kind="not_supported_error",
+        extra={"param": pointer(name)},
+    )
+
+
+def malformed(name: str, message: str, found: Any, allowed: str) -> Refusal:
+    """The refusal of a value that means nothing: status 400."""
+    return Refusal(
+        "http.field",
+        f"Field '{name}': {message}",
+        where=pointer(name),
+        found=short(found),
+        allowed=allowed,
+        extra={"param": pointer(name)},
+    )
+
+
+def short(value: Any) -> str:
+    """A value as JSON, cut for messages."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def check_names(body: dict[str, Any], ignored: Iterable[str] = ()) -> None:
+    """Every member of the request is known, and none asks for what bankml does not do; null counts as absent.
+
+    Raises:
+        Refusal: 501 for a feature of llama-server that bankml does not have, 400 for a name that it does not know.
+    """
+    known = SHAPE | SAMPLING | NEUTRAL | frozenset(ignored)
+    for name, value in body.items():
+        if value is None or name in known:
+            continue
+        if name == "tool_choice":
+            _check_tool_choice(value)
+        elif name == "response_format":
+            _check_response_format(value)
+        elif name in _ONLY_OFF:
+            asks_nothing, allowed = _ONLY_OFF[name]
+            if not asks_nothing(value):
+                raise unsupported(name, value, allowed)
+        else:
+            raise Refusal(
+                "http.field-unknown",
+                f"bankml does not know the field {short(name)} (at {pointer(name)}) and answers only requests it honours in full",
+                where=pointer(name),
+                found=short(value),
+                extra={"param": pointer(name)},
+            )
+
+
+def _check_tool_choice(value: Any) -> None:
+    if not isinstance(value, str) or value == "required":
+        raise unsupported("tool_choice", value, '"auto" or "none"')
+    if value not in ("auto", "none"):
+        raise Refusal("http.tool-choice", f"Invalid tool_choice: {value}", where="/tool_choice", extra={"param": "/tool_choice"})
+
+
+def _check_response_format(value: Any) -> None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind == "text":
+        return
+    if isinstance(kind, str) and kind not in ("", "json_object", "json_schema"):
+        raise Refusal(
+            "http.response-format",
+            f'response_format type must be one of "text" or "json_object", but got: {kind}',
+            where="/response_format/type",
+            extra={"param": "/response_format/type"},
+        )
+    raise unsupported("response_format", value, 'absent or {"type": "text"}')

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The receipt of an answer: what answered, from which file, and hashes that a reader can compute again.
+
+docs/receipts.md has the recipe, command by command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from bankml import __version__
+
+ENGINE = f"bankml {__version__} native: its own forward pass, held to the bits of llama.cpp b11192"
+REFERENCE = "llama.cpp b11192 haswell"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an answer came from: the same for all answers of a loaded model.
+
+    Attributes:
+        model_sha256: of the whole file, as verified; None when it was not.
+        pinned: whether that hash was held to a pin.
+        guard: the guard's verdict.
+        ctx: cells of the context.
+        llama_threads: the reference's thread count whose bits split-KV attention gives.
+    """
+
+    model_sha256: str | None
+    pinned: bool
+    guard: str | None
+    ctx: int
+    llama_threads: int
+
+
+def text_sha256(text: str) -> str:
+    """sha256 of a text's UTF-8; an unpaired surrogate counts as U+FFFD."""
+    return hashlib.sha256(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")).hexdigest()
+
+
+def receipt(
+    origin: Origin,
+    *,
+    request: bytes,
+    text: str,
+    prompt_tokens: int,
+    completion_tokens: int,
+    cache_n: int,
+    ttft_ms: float | None,
+    wall_ms: float,
+    sampling: dict[str, Any],
+    logprobs: str | None = None,
+) -> dict[str, Any]:
+    """The receipt, members in their documented order; ``signed`` is false, and last.
+
+    Args:
+        request: the body of the request as it came.
+        text: the answer: ``choices[0].message.content``, or what the chunks of a stream carried, in one string.
+        cache_n: tokens of the prompt that an earlier request had left in the slot.
+        sampling: the sampling parameters as resolved, the seed as drawn.
+        logprobs: the JSON text of the array of token probabilities that the answer carried.
+    """
+    members: dict[str, Any] = {
+        "bankml": __version__,
+        "engine": ENGINE,
+        "model_sha256": origin.model_sha256,
+        "guard": origin.guard,
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "ttft_ms": None if ttft_ms is None else round(ttft_ms, 3),
+        "wall_ms": round(wall_ms, 3),
+        "response_sha256": text_sha256(text),
+        "request_sha256": hashlib.sha256(request).hexdigest(),
+        "pinned": origin.pinned,
+        "reference": REFERENCE,
+        "llama_threads": origin.llama_threads,
+        "ctx": origin.ctx,
+        "cache_n": cache_n,
+        "sampling": sampling,
+    }
+    if logprobs is not None:
+        members["logprobs_sha256"] = hashlib.sha256(logprobs.encode("utf-8")).hexdigest()
+    members["signed"] = False
+    return members

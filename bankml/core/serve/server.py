@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs the app on a port until it is told to stop; by SIGINT or SIGTERM it stops quickly, also in the middle of an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from bankml.core.refusal import Refusal
+from bankml.core.serve.app import create_app
+from bankml.core.serve.protocol import LimitedProtocol
+from bankml.core.serve.settings import MAX_HEADERS, MAX_LINE, READ_SECONDS, STOP_SECONDS, Settings
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Engine
+
+_BACKLOG = 128
+
+
+def bound_socket(settings: Settings) -> socket.socket:
+    """A socket bound to the address, not listening yet: clients are refused by the kernel until it does.
+
+    Raises:
+        Refusal: something else holds the address, or it is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host, settings.port))
+    except OSError as error:
+        bound.close()
+        raise _cannot_listen(settings, error) from None
+    return bound
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> Refusal:
+    in_use = error.errno == errno.EADDRINUSE
+    return Refusal(
+        "serve.port",
+        f"cannot listen on {settings.address}: {'another program does' if in_use else error.strerror}",
+        where=settings.address,
+        hint="--listen 127.0.0.1:PORT takes another port" if in_use else None,
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with bankml's way to stop, and with a word when it listens."""
+
+    def __init__(self, config: uvicorn.Config, stopping: threading.Event, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT, SIGTERM and SIGHUP, and not raise them again: to be told to stop is no failure."""
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for each in signals:
+            loop.add_signal_handler(each, self._stop)
+        try:
+            yield
+        finally:
+            for each in signals:
+                loop.remove_signal_handler(each)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            self.force_exit = True
+        self._stopping.set()
+        self.should_exit = True
+
+
+def run(
+    engine: Engine,
+    settings: Settings,
+    bound: socket.socket,
+    reopen: Callable[[], Engine] | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until a signal says stop, then end answers in progress and close the engine.
+
+    Args:
+        bound: from :func:`bound_socket`.
+        reopen: verifies and opens the model again after its file changed.
+        ready: called once the port listens.
+
+    Raises:
+        Refusal: another program listens on the address since.
+    """
+    stopping = threading.Event()
+    config = uvicorn.Config(
+        create_app(engine, settings, reopen, stopping),
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="on",
+        loop="asyncio",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_keep_alive=int(READ_SECONDS),
+        timeout_graceful_shutdown=int(STOP_SECONDS),
+        backlog=_BACKLOG,
+        h11_max_incomplete_event_size=(MAX_HEADERS + 2) * MAX_LINE,
+    )
+    try:
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        raise _cannot_listen(settings, error) from None
+    asyncio.run(_Server(config, stopping, ready).serve([bound]))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``/tokenize``, ``/detokenize`` and ``/apply-template``: text without computing, as llama-server answers it.
+
+Source: post_tokenize, post_detokenize, post_apply_template (tools/server/server-context.cpp).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.serve.chat import render
+from bankml.core.serve.fields import malformed
+from bankml.core.serve.json_reader import server_error, type_error
+from bankml.core.serve.request import read_conversation
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Engine
+    from bankml.core.text.tokenizer import Tokenizer
+
+
+def tokenize(engine: Engine, body: Any) -> dict[str, Any]:
+    """The tokens of ``content``: a string, or an array of strings and token ids.
+
+    Raises:
+        Refusal: a member is of a wrong type, or a token does not exist.
+    """
+    if not isinstance(body, dict) or "content" not in body:
+        return {"tokens": []}
+    add_special = _flag(body, "add_special", False)
+    parse_special = _flag(body, "parse_special", True)
+    with_pieces = _flag(body, "with_pieces", False)
+    tokens = _tokens(engine.tokenizer, body["content"], add_special, parse_special)
+    if not with_pieces:
+        return {"tokens": tokens}
+    return {"tokens": [{"id": token, "piece": _piece(engine.tokenizer, token)} for token in tokens]}
+
+
+def detokenize(engine: Engine, body: Any) -> dict[str, Any]:
+    """The text of ``tokens``, control tokens included; bytes that make no character read U+FFFD.
+
+    Raises:
+        Refusal: ``tokens`` is no array of token ids.
+    """
+    if not isinstance(body, dict) or "tokens" not in body:
+        return {"content": ""}
+    tokens = body["tokens"]
+    if not isinstance(tokens, list):
+        raise server_error(type_error("array", tokens))
+    ids = [_integer(token) for token in tokens]
+    pieces = b"".join(_bytes(engine.tokenizer, token) for token in ids)
+    return {"content": pieces.decode("utf-8", "replace")}
+
+
+def apply_template(engine: Engine, body: Any) -> dict[str, Any]:
+    """The prompt that ``messages`` become.
+
+    Raises:
+        Refusal: the request's, or the template's.
+    """
+    return {"prompt": render(engine, read_conversation(body))}
+
+
+def _flag(body: dict[str, Any], name: str, default: bool) -> bool:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        # llama-server warns in its log and takes the default.
+        raise malformed(name, type_error("boolean", value), value, "true or false")
+    return value
+
+
+def _tokens(tokenizer: Tokenizer, content: Any, add_special: bool, parse_special: bool) -> list[int]:
+    if not isinstance(content, list):
+        if not isinstance(content, str):
+            raise server_error(type_error("string", content))
+        return tokenizer.encode(content, add_special=add_special, parse_special=parse_special)
+    found: list[int] = []
+    for index, part in enumerate(content):
+        if isinstance(part, str):
+            found += tokenizer.encode(part, add_special=add_special and index == 0, parse_special=parse_special)
+        else:
+            found.append(_integer(part))
+    return found
+
+
+def _integer(value: Any) -> int:
+    """A number as nlohmann::json makes it an int32."""
+    if not isinstance(value, int | float):
+        raise server_error(type_error("number", value))
+    wrapped = int(value) & 0xFFFFFFFF
+    return wrapped - (1 << 32) if wrapped >> 31 else wrapped
+
+
+def _bytes(tokenizer: Tokenizer, token: int) -> bytes:
+    if not 0 <= token < tokenizer.n_vocab:
+        unsigned = token & 0xFFFFFFFFFFFFFFFF
+        message = f"vector::_M_range_check: __n (which is {unsigned}) >= this->size() (which is {tokenizer.n_vocab})"
+        raise server_error(message)
+    return tokenizer.piece(token, special=True)
+
+
+def _piece(tokenizer: Tokenizer, token: int) -> str | list[int]:
+    piece = _bytes(tokenizer, token)
+    try:
+        return piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return list(piece)

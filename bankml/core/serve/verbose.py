@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""llama-server's account of a request's settings: in ``/props`` the defaults, in ``__verbose`` those of one answer.
+
+Source: task_params::to_json, to_json_non_oaicompat (tools/server/server-task.cpp).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.serve import shapes
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Completion
+    from bankml.core.sampling import SamplingParams
+    from bankml.core.serve.chat import Prepared
+
+_SHORT_LEFT_OUT = (
+    "dry_sequence_breakers",
+    "stop",
+    "logit_bias",
+    "grammar",
+    "grammar_lazy",
+    "grammar_triggers",
+    "preserved_tokens",
+)
+
+
+def settings(
+    params: SamplingParams,
+    *,
+    max_tokens: int = -1,
+    stop: list[str] | None = None,
+    stream: bool = False,
+    n_probs: int = 0,
+    timings_per_token: bool = False,
+    chat: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The settings of one answer, in llama-server's order."""
+    return {
+        "seed": params.seed,
+        "temperature": params.temperature,
+        "dynatemp_range": params.dynatemp_range,
+        "dynatemp_exponent": params.dynatemp_exponent,
+        "top_k": params.top_k,
+        "top_p": params.top_p,
+        "min_p": params.min_p,
+        "top_n_sigma": params.top_n_sigma,
+        "xtc_probability": params.xtc_probability,
+        "xtc_threshold": params.xtc_threshold,
+        "typical_p": params.typical_p,
+        "repeat_last_n": params.repeat_last_n,
+        "repeat_penalty": params.repeat_penalty,
+        "presence_penalty": params.presence_penalty,
+        "frequency_penalty": params.frequency_penalty,
+        "dry_multiplier": params.dry_multiplier,
+        "dry_base": params.dry_base,
+        "dry_allowed_length": params.dry_allowed_length,
+        "dry_penalty_last_n": params.dry_penalty_last_n,
+        "dry_sequence_breakers": list(params.dry_sequence_breakers),
+        "mirostat": params.mirostat,
+        "mirostat_tau": params.mirostat_tau,
+        "mirostat_eta": params.mirostat_eta,
+        "adaptive_target": params.adaptive_target,
+        "adaptive_decay": params.adaptive_decay,
+        "stop": stop or [],
+        "max_tokens": max_tokens,
+        "n_predict": max_tokens,
+        "n_keep": 0,
+        "n_discard": 0,
+        "ignore_eos": params.ignore_eos,
+        "stream": stream,
+        "logit_bias": [{"bias": bias, "token": token} for token, bias in params.logit_bias],
+        "n_probs": n_probs,
+        "min_keep": params.min_keep,
+        "grammar": "",
+        "grammar_lazy": False,
+        "grammar_triggers": [],
+        "preserved_tokens": [],
+        **(
+            chat
+            or {"chat_format": "Content-only", "reasoning_format": "none", "reasoning_in_content": False, "generation_prompt": ""}
+        ),
+        "samplers": list(params.samplers),
+        "speculative.types": "none",
+        "timings_per_token": timings_per_token,
+        "post_sampling_probs": False,
+        "backend_sampling": False,
+        "lora": [],
+    }
+
+
+def short_settings(params: SamplingParams) -> dict[str, Any]:
+    """The defaults as ``/props`` tells them: the lists left out."""
+    return {name: value for name, value in settings(params).items() if name not in _SHORT_LEFT_OUT}
+
+
+def verbose(prepared: Prepared, completion: Completion, model: str, counts: shapes.Counts) -> dict[str, Any]:
+    """The ``__verbose`` object: the answer in the shape of llama-server's own completion endpoint."""
+    request = prepared.request
+    text = "" if request.stream else completion.text
+    stop_kind = "limit" if completion.finish_reason == "length" else "word" if completion.stop_word is not None else "eos"
+    conversation = request.conversation
+    header = "" if not conversation.add_generation_prompt and not conversation.prefill else _generation_prompt(prepared)
+    return {
+        "index": 0,
+        "content": text,
+        "tokens": completion.tokens if request.return_tokens and not request.stream else [],
+        "id_slot": 0,
+        "stop": True,
+        "model": model,
+        "tokens_predicted": completion.completion_tokens,
+        "tokens_evaluated": completion.prompt_tokens,
+        "generation_settings": settings(
+            replace(prepared.params, seed=prepared.seed),
+            max_tokens=-1 if request.max_tokens is None else request.max_tokens,
+            stop=request.stop,
+            stream=request.stream,
+            n_probs=request.n_probs,
+            timings_per_token=request.timings_per_token,
+            chat={
+                "chat_format": "peg-native",
+                "reasoning_format": "deepseek",
+                "reasoning_in_content": False,
+                "generation_prompt": header,
+            },
+        ),
+        "prompt": prepared.engine.tokenizer.join(prepared.prompt).decode("utf-8", "replace"),
+        "has_new_line": "\n" in completion.text,
+        "truncated": False,
+        "stop_type": stop_kind,
+        "stopping_word": completion.stop_word or "",
+        "tokens_cached": completion.prompt_tokens + max(completion.completion_tokens - 1, 0),
+        "timings": shapes.timings(counts),
+    }
+
+
+def _generation_prompt(prepared: Prepared) -> str:
+    """What the template adds for the assistant: the prompt's end that it lacks without the header."""
+    conversation = prepared.request.conversation
+    template = prepared.engine.template
+    if conversation.prefill:
+        shown = template.render(conversation.messages, add_generation_prompt=False, kwargs=conversation.kwargs or None)
+        bare = template.render(conversation.messages[:-1], add_generation_prompt=False, kwargs=conversation.kwargs or None)
+    else:
+        shown = template.render(conversation.messages, add_generation_prompt=True, kwargs=conversation.kwargs or None)
+        bare = template.render(conversation.messages, add_generation_prompt=False, kwargs=conversation.kwargs or None)
+    return shown.removeprefix(bare)
