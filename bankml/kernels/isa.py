@@ -29,7 +29,7 @@ def _choose() -> str:
             missing = [name for name in needed if not features.get(name)]
             if not missing:
                 return tier
-            if wanted == tier or tier == "avx2":
+            if tier in {wanted, "avx2"}:
                 raise UnsupportedCpuError(f"this CPU lacks {', '.join(missing)}, which the {tier} kernels need")
     raise UnsupportedCpuError("no kernel tier runs on this CPU")
 

@@ -14,7 +14,7 @@ from .simd import ADDR, f32xw, ld_i64, mk, vadd, vld, vst
 
 # Words of the argument block.
 FIELDS = 16
-WEIGHTS, GROUPS, INNER, Y, Y_STRIDE, OUT, OUT_STRIDE, BIAS, RESIDUAL, ROW_PARTS, COLUMNS, COLUMN_PART, ROWS, K = range(14)
+WEIGHTS, GROUPS, BLOCKS, Y, Y_STRIDE, OUT, OUT_STRIDE, BIAS, RESIDUAL, ROW_PARTS, COLUMNS, COLUMN_PART, ROWS, K, TYPE = range(15)
 
 
 def padded(rows: int) -> int:
@@ -47,6 +47,4 @@ def finish(args, column, group, value):
     vst(ld_i64(args, 5) + at, value)
 
 
-hsum_a8 = mk(
-    "hsum_a8", f32xw, (types.UniTuple(f32xw, 8),), lambda E, acc: E.hsum_a(E.untup(acc, 8))
-)
+hsum_a8 = mk("hsum_a8", f32xw, (types.UniTuple(f32xw, 8),), lambda E, acc: E.hsum_a(E.untup(acc, 8)))

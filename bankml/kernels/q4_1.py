@@ -2,8 +2,8 @@
 """Q4_1 weights times q8_1 activations, in the order of the reference's vec_dot.
 
 File block, 32 weights: ``half d, half m, byte q[16]``; weight = d*nibble + m, low nibbles first.
-Packed group of W rows, per block: ``half d[W], half m[W], byte q[4][W][4]``: word j of a row holds lane j in its low nibbles and lane
-j+4 in its high nibbles.
+Packed group of W rows, per block: ``half d[W], half m[W], byte q[4][W][4]``: word j of a row holds lane j in its low nibbles
+and lane j+4 in its high nibbles.
 
 Per output: acc[L] = fma(d*dy, isum[L], acc[L]), summs = fma(m, s, summs), result HS-A(acc) + summs.
 Source: ggml_vec_dot_q4_1_q8_1, ggml-cpu/arch/x86/quants.c; the sum of minima is contracted by the compiler.
@@ -161,3 +161,12 @@ def unpack_row(packed, row, blocks, out):
             q = ld_u8(src + _Q + (e // 4 * W + i) * 4, e % 4)
             st_f32(out, 32 * b + e, d * (q & 15) + m)
             st_f32(out, 32 * b + 16 + e, d * (q >> 4) + m)
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))

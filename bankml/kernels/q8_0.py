@@ -38,10 +38,7 @@ def _columns(columns, prefetch):
             q = E.ld(IW, w, _Q + 4 * W * j)
             for c, y in enumerate(ys):
                 word = E.splat_ld(I32, y, 4 * j)
-                if VNNI:
-                    dot = E.dot_u8s8(E.splat_ld(I32, cs[c], 4 * j), q, word)
-                else:
-                    dot = E.dot_s8s8(q, word)
+                dot = E.dot_u8s8(E.splat_ld(I32, cs[c], 4 * j), q, word) if VNNI else E.dot_s8s8(q, word)
                 values[8 * c + j] = E.fma(scales[c], E.i2f(dot), values[8 * c + j])
         return E.tup(values)
 
@@ -148,3 +145,12 @@ def unpack_row(packed, row, blocks, out):
         for e in range(32):
             q = ld_u8(src + _Q + (e // 4 * W + i) * 4, e % 4) ^ FLIP
             st_f32(out, 32 * b + e, ((q ^ 128) - 128) * d)
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))

@@ -20,7 +20,7 @@ F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 ADDR = types.intp
 
 
-def V(element, lanes):
+def V(element, lanes):  # noqa: N802 - reads as a type
     """LLVM's vector of `lanes` elements."""
     return ir.VectorType(element, lanes)
 
@@ -248,7 +248,8 @@ def mk(name, ret, args, emit):
 
     names = ", ".join(f"a{i}" for i in range(len(args)))
     scope = {"signature": signature, "codegen": codegen}
-    exec(f"def {name}(typingctx, {names}):\n    return signature, codegen\n", scope)
+    # numba reads an intrinsic's arity from its source, so the function is written out.
+    exec(f"def {name}(typingctx, {names}):\n    return signature, codegen\n", scope)  # noqa: S102
     return intrinsic(scope[name])
 
 
@@ -277,6 +278,12 @@ ld_u8 = mk("ld_u8", types.int64, (ADDR, ADDR), _scalar_load(I8, lambda E, v: E.b
 ld_i8 = mk("ld_i8", types.int64, (ADDR, ADDR), _scalar_load(I8, lambda E, v: E.b.sext(v, I64)))
 ld_f32 = mk("ld_f32", types.float32, (ADDR, ADDR), _scalar_load(F32))
 ld_f16 = mk("ld_f16", types.float32, (ADDR, ADDR), _scalar_load(I16, lambda E, v: E.b.fpext(E.b.bitcast(v, F16), F32)))
+ld_bf16 = mk(
+    "ld_bf16",
+    types.float32,
+    (ADDR, ADDR),
+    _scalar_load(I16, lambda E, v: E.b.bitcast(E.b.shl(E.b.zext(v, I32), E.const(I32, 16)), F32)),
+)
 st_i64 = mk("st_i64", types.void, (ADDR, ADDR, types.int64), _scalar_store(I64))
 st_i32 = mk("st_i32", types.void, (ADDR, ADDR, types.int64), _scalar_store(I32, lambda E, v: E.b.trunc(v, I32)))
 st_u16 = mk("st_u16", types.void, (ADDR, ADDR, types.int64), _scalar_store(I16, lambda E, v: E.b.trunc(v, I16)))
@@ -291,6 +298,19 @@ copy2 = mk("copy2", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(I16,
 
 fma32 = mk("fma32", types.float32, (types.float32,) * 3, lambda E, a, b, c: E.fma(a, b, c))
 round_f16 = mk("round_f16", types.float32, (types.float32,), lambda E, a: E.b.fpext(E.b.fptrunc(a, F16), F32))
+
+
+def _bf16(E, a):
+    """Nearest bfloat16, ties to even, NaN quieted. Source: ggml_compute_fp32_to_bf16, ggml-impl.h."""
+    bits = E.b.bitcast(a, I32)
+    odd = E.b.and_(E.b.lshr(bits, E.const(I32, 16)), E.const(I32, 1))
+    rounded = E.b.add(bits, E.b.add(odd, E.const(I32, 0x7FFF)))
+    quiet = E.b.or_(bits, E.const(I32, 0x400000))
+    picked = E.b.select(E.b.fcmp_unordered("uno", a, a), quiet, rounded)
+    return E.b.bitcast(E.b.and_(picked, E.const(I32, -65536)), F32)
+
+
+round_bf16 = mk("round_bf16", types.float32, (types.float32,), _bf16)
 bits32 = mk("bits32", types.int64, (types.float32,), lambda E, a: E.b.zext(E.b.bitcast(a, I32), I64))
 
 # Vectors of W floats.
@@ -311,9 +331,7 @@ def _cas(E, address, old, new):
     return E.b.zext(E.b.extract_value(pair, 1), I64)
 
 
-atomic_load = mk(
-    "atomic_load", types.int64, (ADDR,), lambda E, p: E.b.load_atomic(E.ptr(p, 0, I64), "acquire", 8, typ=I64)
-)
+atomic_load = mk("atomic_load", types.int64, (ADDR,), lambda E, p: E.b.load_atomic(E.ptr(p, 0, I64), "acquire", 8, typ=I64))
 atomic_store = mk(
     "atomic_store", types.void, (ADDR, types.int64), lambda E, p, v: E.b.store_atomic(v, E.ptr(p, 0, I64), "release", 8) and None
 )

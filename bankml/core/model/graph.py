@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The graph of a Llama-shaped model, written as programs for the worker team.
+
+Three modes take the three attention kernels and the matching row kernels of the reference: ``one`` row, ``few`` (2 to 63) and
+``many``. In the last layer only rows whose logits are wanted pass the feed-forward block, as in the reference.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bankml.core.model.matrices import Matrix, Weights
+from bankml.core.model.memory import Block
+from bankml.core.model.plan import Plan
+from bankml.core.model.program import Program, ProgramBuilder
+from bankml.kernels import attention, matmul, quantize, rope, rows
+
+MICRO_BATCH = 512
+TILED_FROM = 64
+SPLIT_FROM = 512
+
+Mode = Literal["one", "split", "few", "many"]
+Outputs = Literal["none", "last", "all"]
+
+_COLUMN_PART = 96
+_CHUNK_BYTES = 64 << 10
+
+
+def float_word(value: float) -> int:
+    """A float32 in the low half of an argument word."""
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+@dataclass
+class Cache:
+    """Keys and values of every layer, rounded to half. Layouts: kernels/rope.py."""
+
+    cells: int
+    k: list[int]
+    v: list[int]
+    blocks: list[Block] = field(repr=False)
+
+
+def make_cache(plan: Plan, cells: int) -> Cache:
+    """An empty cache of `cells` cells (a multiple of 256)."""
+    size = plan.n_head_kv * cells * plan.head_dim * 2
+    # The tiled kernel reads up to 64 values past a row's end.
+    blocks = [Block(size + 256) for _ in range(2 * plan.n_layer)]
+    return Cache(cells, [b.address for b in blocks[0::2]], [b.address for b in blocks[1::2]], blocks)
+
+
+class Buffers:
+    """Rows between operations, for up to `max_rows` rows, and each thread's scratch."""
+
+    def __init__(self, plan: Plan, cells: int, max_rows: int, threads: int, spans: int, output_rows: int) -> None:
+        pad = matmul.padded
+        self.embd, self.q_width = pad(plan.n_embd), pad(plan.n_head * plan.head_dim)
+        self.kv_width, self.ff = pad(plan.n_head_kv * plan.head_dim), pad(plan.n_ff)
+        self.vocab = pad(plan.n_vocab)
+        self._blocks: list[Block] = []
+        self.x, self.x1 = self._rows(max_rows, self.embd), self._rows(max_rows, self.embd)
+        self.q, self.att = self._rows(max_rows, self.q_width), self._rows(max_rows, self.q_width)
+        self.k, self.v = self._rows(max_rows, self.kv_width), self._rows(max_rows, self.kv_width)
+        self.gate, self.up = self._rows(max_rows, self.ff), self._rows(max_rows, self.ff)
+        self.tail = self._rows(1, self.embd)
+        self.logits_block = self._block(4 * output_rows * self.vocab)
+        self.logits = self.logits_block.address
+        self.tokens_block = self._block(8 * max_rows)
+        self.tokens = self.tokens_block.address
+        self.partials = self._block(4 * plan.n_head * spans * (2 + plan.head_dim)).address
+        widest = max(self.embd, self.q_width, self.ff)
+        self.row_floats = 4 * widest
+        self.row_formed = max(4 * widest, quantize.row_bytes(max(plan.n_embd, plan.n_head * plan.head_dim, plan.n_ff))) + 64
+        self.scratch_stride = (
+            (self.row_floats + self.row_formed + attention.scratch_bytes(plan.head_dim, cells) + 127) // 128 * 128
+        )
+        self.scratch = self._block(threads * self.scratch_stride).address
+        self._formed: dict[tuple[int, int], int] = {}
+        self._max_rows = max_rows
+
+    def _block(self, size: int) -> Block:
+        self._blocks.append(Block(size))
+        return self._blocks[-1]
+
+    def _rows(self, count: int, width: int) -> int:
+        return self._block(4 * count * width).address
+
+    def formed(self, form: int, minus_offset: int) -> int:
+        """The buffer of all rows in one form."""
+        key = (form, minus_offset)
+        if key not in self._formed:
+            self._formed[key] = self._block(self._max_rows * self.row_formed).address
+        return self._formed[key]
+
+    @property
+    def attention_scratch(self) -> int:
+        """Thread 0's attention scratch."""
+        return int(self.scratch + self.row_floats + self.row_formed)
+
+
+def formed_stride(matrix: Matrix) -> int:
+    """Bytes from one formed row to the next."""
+    return int(quantize.row_bytes(matrix.k)) if matrix.kind.form == rows.FORM_Q8 else 4 * matrix.k + 64
+
+
+@dataclass
+class Graph:
+    """Writes programs for one model, cache and set of buffers."""
+
+    plan: Plan
+    weights: Weights
+    cache: Cache
+    buffers: Buffers
+    rope_table: int
+    threads: int
+    llama_threads: int
+
+    def program(self, mode: Mode, outputs: Outputs, taps: dict[int, int] | None = None) -> Program:
+        """The program of a mode. `taps` = {layer: address}: that layer's output rows are written there instead."""
+        writer = _Writer(self, mode, outputs, taps or {})
+        return writer.write()
+
+
+class _Writer:
+    def __init__(self, graph: Graph, mode: Mode, outputs: Outputs, taps: dict[int, int]) -> None:
+        self.g, self.p, self.b = graph, graph.plan, graph.buffers
+        self.mode, self.outputs, self.taps = mode, outputs, taps
+        self.single = mode in ("one", "split")
+        self.spans = graph.llama_threads if mode == "split" else 1
+        self.to = ProgramBuilder()
+
+    def write(self) -> Program:
+        p, b = self.p, self.b
+        self._embed()
+        x = b.x
+        for layer in range(p.n_layer):
+            last = layer == p.n_layer - 1
+            if last and self.outputs == "none":
+                self._keys_and_values(layer, x)
+                return self.to.build()
+            self._attention(layer, x)
+            target = self.taps.get(layer, b.x)
+            if last and self.outputs == "last" and not self.single:
+                self._feed_forward(layer, b.x1, b.tail, tail=True)
+                x = b.tail
+            else:
+                self._feed_forward(layer, b.x1, target, tail=False)
+                x = target
+        self._logits(x)
+        return self.to.build()
+
+    # --- pieces
+    def _embed(self) -> None:
+        matrix = self.g.weights.matrices["token_embd.weight"]
+        part = 1 if self.single else 8
+        values = self._matmul_words(matrix, self.b.x, self.b.embd) | {matmul.Y: self.b.tokens, matmul.COLUMN_PART: part}
+        block = self.to.block(matmul.FIELDS, values)
+        self.to.follow_rows(block + matmul.COLUMNS)
+        self.to.op(matrix.kind.get_rows, block, per_rows=(part, 1))
+        self.to.stage()
+
+    def _attention(self, layer: int, x: int) -> None:
+        name, b = f"blk.{layer}.", self.b
+        inputs = [(f"{name}attn_q", b.q, b.q_width), (f"{name}attn_k", b.k, b.kv_width), (f"{name}attn_v", b.v, b.kv_width)]
+        self._normed_products(x, f"{name}attn_norm.weight", inputs, ("attn_norm", layer))
+        self._rope_store(layer)
+        words = self._attention_words(layer)
+        output = self.g.weights.matrices[f"{name}attn_output.weight"]
+        product = (f"{name}attn_output", b.x1, b.embd)
+        if self.single:
+            self.to.op(attention.spans, words, self.p.n_head * self.spans)
+            self.to.stage()
+            join = self.to.block(
+                attention.JOIN_FIELDS,
+                {
+                    0: b.partials, 1: self.p.n_head, 2: self.spans, 3: self.p.head_dim, 4: b.scratch, 5: b.scratch_stride,
+                    6: b.scratch + b.row_floats, 7: b.scratch_stride, 8: output.kind.form, 9: output.kind.minus_offset,
+                },
+            )  # fmt: skip
+            self._product(*product, residual=x, prologue=(attention.join_form, join, (layer, 2)))
+        else:
+            if self.mode == "many":
+                self.to.op(attention.rows_tiled, words, per_rows=(attention.TILE_ROWS, self.p.n_head))
+            else:
+                self.to.op(attention.rows_reference, words, per_rows=(1, self.p.n_head))
+            self.to.stage()
+            self._form_rows(rows.form_rows, b.att, b.q_width, [output], {})
+            self._product(*product, residual=x)
+        self.to.stage()
+
+    def _keys_and_values(self, layer: int, x: int) -> None:
+        name, b = f"blk.{layer}.", self.b
+        inputs = [(f"{name}attn_k", b.k, b.kv_width), (f"{name}attn_v", b.v, b.kv_width)]
+        self._normed_products(x, f"{name}attn_norm.weight", inputs, ("attn_norm", layer))
+        self._rope_store(layer)
+
+    def _feed_forward(self, layer: int, x: int, out: int, *, tail: bool) -> None:
+        """With `tail`, only the micro-batch's last row."""
+        name, b, single = f"blk.{layer}.", self.b, self.single
+        self.single = single or tail
+        pair = [(f"{name}ffn_gate", b.gate, b.ff), (f"{name}ffn_up", b.up, b.ff)]
+        self._normed_products(x, f"{name}ffn_norm.weight", pair, ("ffn_norm", layer), tail=tail)
+        down = self.g.weights.matrices[f"{name}ffn_down.weight"]
+        words = {rows.Y: b.up}
+        product = (f"{name}ffn_down", out, b.embd)
+        if self.single:
+            prologue = self._prologue(rows.swiglu_rows, b.gate, b.ff, down, words, ("swiglu", layer))
+            self._product(*product, residual=x, prologue=prologue, tail=tail)
+        else:
+            self._form_rows(rows.swiglu_rows, b.gate, b.ff, [down], words)
+            self._product(*product, residual=x)
+        self.to.stage()
+        self.single = single
+
+    def _logits(self, x: int) -> None:
+        single, self.single = self.single, self.single or self.outputs == "last"
+        self._normed_products(
+            x, "output_norm.weight", [(self.p.output.removesuffix(".weight"), self.b.logits, self.b.vocab)], ("output_norm", -1)
+        )
+        self.single = single
+
+    def _normed_products(
+        self, x: int, norm: str, products: list[tuple[str, int, int]], key: tuple[Any, ...], *, tail: bool = False
+    ) -> None:
+        """Norm x's rows, then several products of the result."""
+        words = {rows.WEIGHT: self.g.weights.address(norm), rows.EPSILON: float_word(self.p.eps)}
+        matrices = [self.g.weights.matrices[f"{name}.weight"] for name, _, _ in products]
+        if self.single:
+            for (name, out, width), matrix in zip(products, matrices, strict=True):
+                prologue = self._prologue(rows.norm_rows, x, self.b.embd, matrix, words, key, tail=tail)
+                self._product(name, out, width, prologue=prologue)
+        else:
+            self._form_rows(rows.norm_rows, x, self.b.embd, matrices, words)
+            for name, out, width in products:
+                self._product(name, out, width)
+        self.to.stage()
+
+    # --- argument blocks
+    def _row_words(self, x: int, stride: int, matrix: Matrix, words: dict[int, int]) -> dict[int, int]:
+        b = self.b
+        return {
+            rows.X: x, rows.X_STRIDE: stride, rows.K: matrix.k, rows.FORM: matrix.kind.form,
+            rows.MINUS_OFFSET: matrix.kind.minus_offset, rows.SCRATCH: b.scratch, rows.SCRATCH_STRIDE: b.scratch_stride, **words,
+        }  # fmt: skip
+
+    def _prologue(
+        self, kernel: Any, x: int, stride: int, matrix: Matrix, words: dict[int, int], key: tuple[Any, ...], *, tail: bool = False
+    ) -> tuple[Any, int, tuple[Any, ...]]:
+        """Row 0 (or the last row) of x into the thread's scratch, in the form that `matrix` reads."""
+        b = self.b
+        values = self._row_words(x, stride, matrix, words) | {
+            rows.TO: b.scratch + b.row_floats, rows.TO_THREAD_STRIDE: b.scratch_stride, rows.ROWS: 1, rows.ROW_PART: 1,
+        }  # fmt: skip
+        block = self.to.block(rows.FIELDS, values)
+        if tail:
+            self.to.follow_last_row(block + rows.X, x, 4 * stride)
+        return kernel, block, (*key, matrix.kind.form, matrix.kind.minus_offset)
+
+    def _form_rows(self, kernel: Any, x: int, stride: int, matrices: list[Matrix], words: dict[int, int]) -> None:
+        """All rows of x into each form that the matrices read."""
+        part = 4
+        done = set()
+        for matrix in matrices:
+            key = (matrix.kind.form, matrix.kind.minus_offset)
+            if key in done:
+                continue
+            done.add(key)
+            values = self._row_words(x, stride, matrix, words) | {
+                rows.TO: self.b.formed(*key), rows.TO_STRIDE: formed_stride(matrix), rows.ROW_PART: part,
+            }  # fmt: skip
+            block = self.to.block(rows.FIELDS, values)
+            self.to.follow_rows(block + rows.ROWS)
+            self.to.op(kernel, block, per_rows=(part, 1))
+        self.to.stage()
+
+    def _matmul_words(self, matrix: Matrix, out: int, width: int) -> dict[int, int]:
+        return {
+            matmul.WEIGHTS: matrix.address, matmul.GROUPS: matrix.groups, matmul.BLOCKS: matrix.blocks, matmul.OUT: out,
+            matmul.OUT_STRIDE: width, matmul.ROWS: matrix.rows, matmul.K: matrix.k, matmul.TYPE: matrix.kind.id,
+        }  # fmt: skip
+
+    def _product(
+        self,
+        name: str,
+        out: int,
+        width: int,
+        *,
+        residual: int = 0,
+        prologue: tuple[Any, int, tuple[Any, ...]] | None = None,
+        tail: bool = False,
+    ) -> None:
+        """out = W x (+ bias) (+ residual), for one row from scratch or all formed rows."""
+        matrix, b, threads = self.g.weights.matrices[f"{name}.weight"], self.b, self.g.threads
+        values = self._matmul_words(matrix, out, width)
+        values[matmul.BIAS] = self.g.weights.address(f"{name}.bias")
+        values[matmul.RESIDUAL] = residual
+        if self.single:
+            size = matrix.rows * matrix.blocks * matrix.kind.bytes
+            parts = max(1, min(matrix.groups, max(4 * threads, min(16 * threads, size // _CHUNK_BYTES))))
+            values |= {matmul.Y: b.scratch + b.row_floats, matmul.Y_STRIDE: b.scratch_stride, matmul.ROW_PARTS: parts}
+            block = self.to.block(matmul.FIELDS, values)
+            if tail:
+                self.to.follow_last_row(block + matmul.RESIDUAL, residual, 4 * width)
+            self.to.op(matrix.kind.gemv, block, parts, prologue=prologue)
+            return
+        parts = max(1, min(matrix.groups, 4 * threads))
+        formed = b.formed(matrix.kind.form, matrix.kind.minus_offset)
+        values |= {
+            matmul.Y: formed, matmul.Y_STRIDE: formed_stride(matrix), matmul.ROW_PARTS: parts, matmul.COLUMN_PART: _COLUMN_PART,
+        }  # fmt: skip
+        block = self.to.block(matmul.FIELDS, values)
+        self.to.follow_rows(block + matmul.COLUMNS)
+        self.to.op(matrix.kind.gemm, block, per_rows=(_COLUMN_PART, parts))
+
+    def _rope_store(self, layer: int) -> None:
+        p, b, name = self.p, self.b, f"blk.{layer}."
+        part = 1 if self.single else 8
+        block = self.to.block(
+            rope.FIELDS,
+            {
+                rope.Q: b.q, rope.Q_STRIDE: b.q_width, rope.KEYS: b.k, rope.KV_STRIDE: b.kv_width, rope.VALUES: b.v,
+                rope.TABLE: self.g.rope_table, rope.K_CACHE: self.g.cache.k[layer], rope.V_CACHE: self.g.cache.v[layer],
+                rope.HEADS: p.n_head, rope.KV_HEADS: p.n_head_kv, rope.HEAD_DIM: p.head_dim, rope.ROT: p.rope.dims,
+                rope.NEOX: int(p.architecture.neox), rope.ROW_PART: part, rope.CELLS: self.g.cache.cells,
+                rope.Q_NORM: self.g.weights.address(f"{name}attn_q_norm.weight"),
+                rope.K_NORM: self.g.weights.address(f"{name}attn_k_norm.weight"), rope.EPSILON: float_word(p.eps),
+            },
+        )  # fmt: skip
+        self.to.follow_rows(block + rope.ROWS)
+        self.to.follow_position(block + rope.POSITION)
+        self.to.op(rope.rope_store, block, per_rows=(part, 1))
+        self.to.stage()
+
+    def _attention_words(self, layer: int) -> int:
+        p, b, cache = self.p, self.b, self.g.cache
+        scale = p.attention_scale or 1.0 / math.sqrt(p.head_dim)
+        block = self.to.block(
+            attention.FIELDS,
+            {
+                attention.Q: b.q, attention.Q_STRIDE: b.q_width, attention.K_CACHE: cache.k[layer],
+                attention.V_CACHE: cache.v[layer], attention.HEADS: p.n_head, attention.GROUP: p.n_head // p.n_head_kv,
+                attention.DIM: p.head_dim, attention.CELLS: cache.cells, attention.SPAN: cache.cells,
+                attention.SPANS: self.spans, attention.PARTIALS: b.partials, attention.OUT: b.att,
+                attention.OUT_STRIDE: b.q_width, attention.SCRATCH: b.attention_scratch,
+                attention.SCRATCH_STRIDE: b.scratch_stride, attention.SCALE: float_word(scale),
+            },
+        )  # fmt: skip
+        self.to.follow_rows(block + attention.ROWS)
+        self.to.follow_position(block + attention.POSITION)
+        if self.spans > 1:
+            self.to.follow_span(block + attention.SPAN)
+        return block

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Anonymous memory for weights, caches and buffers: zeroed, page-aligned, in large pages where the kernel gives them."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import numpy.typing as npt
+
+_HUGE = 2 << 20
+
+
+class Block:
+    """`size` zeroed bytes at a fixed address; freed with the object. Pages become resident when first written."""
+
+    def __init__(self, size: int) -> None:
+        self._map = mmap.mmap(-1, max(size, 1) + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if size >= _HUGE:
+            self._map.madvise(mmap.MADV_HUGEPAGE)
+        whole = np.frombuffer(self._map, np.uint8)
+        start = -int(whole.ctypes.data) % (_HUGE if size >= _HUGE else 64)
+        self.bytes: npt.NDArray[np.uint8] = whole[start : start + size]
+        self.address = int(self.bytes.ctypes.data)
+
+    def floats(self, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """The start of the block as float32."""
+        count = int(np.prod(shape))
+        return self.bytes[: 4 * count].view(np.float32).reshape(shape)
+
+
+class Arena:
+    """Hands out 64-byte aligned pieces of one block; measure first, then allocate in the same order."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._used = 0
+        self.block: Block | None = None
+
+    def reserve(self, size: int) -> int:
+        """Offset of a piece of `size` bytes."""
+        offset = self._used
+        self._used += (size + 63) // 64 * 64
+        return offset
+
+    def allocate(self) -> int:
+        """Make the block; returns its address."""
+        self.block = Block(self._used)
+        return self.block.address

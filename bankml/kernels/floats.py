@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""F32, F16 and BF16 weights, read where they lie in the file's map.
+
+One activation row: the reference's vec_dot, four accumulators of eight lanes. Two rows and more, when rows % 4 == 0 and
+k % 8 == 0: tinyBLAS, one accumulator of eight lanes. The two differ in bits, as they do in the reference.
+Activations are float32 values already rounded to the weight's type.
+
+Source: ggml_vec_dot_f32, _f16, _bf16, ggml-cpu/vec.cpp; tinyBLAS, llamafile/sgemm.cpp. Leftovers as the compiler fused them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from .isa import TIER
+from .matmul import part_start
+from .simd import ADDR, F32, I16, I32, V, f32x8, fma32, ld_bf16, ld_f16, ld_f32, ld_i64, mk, st_f32, tup
+from .team import kernel
+
+F32_ID, F16_ID, BF16_ID = 0, 1, 30
+TILE_ROWS = 4
+TILE_COLUMNS = 6 if TIER == "avx512" else 2
+
+
+def _widen(E, type_id, address, offset):
+    """Eight weights as float32; offset in elements."""
+    if type_id == F32_ID:
+        return E.ld(V(F32, 8), address, 4 * offset)
+    bits = E.ld(V(I16, 8), address, 2 * offset)
+    if type_id == F16_ID:
+        return E.f16_to_f32(bits)
+    return E.b.bitcast(E.b.shl(E.b.zext(bits, V(I32, 8)), E.const(I32, 16, 8)), V(F32, 8))
+
+
+_acc4 = tup(f32x8, 4)
+_zeros4 = mk("_zeros4f", _acc4, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, 8)] * 4))
+
+
+def _dot_step(type_id):
+    def emit(E, acc, w, y):
+        a = E.untup(acc, 4)
+        return E.tup([E.fma(_widen(E, type_id, w, 8 * j), E.ld(V(F32, 8), y, 32 * j), a[j]) for j in range(4)])
+
+    return mk(f"_dot_step{type_id}", _acc4, (_acc4, ADDR, ADDR), emit)
+
+
+def _dot_fold(order):
+    def emit(E, acc):
+        a = E.untup(acc, 4)
+        return E.lane(E.hsum_lanes(E.add(E.add(a[0], a[2]), E.add(a[1], a[3])), order), 0)
+
+    return mk(f"_dot_fold{order}", types.float32, (_acc4,), emit)
+
+
+_fold_a, _fold_b = _dot_fold("A"), _dot_fold("B")
+_step_f32, _step_f16, _step_bf16 = (_dot_step(t) for t in (F32_ID, F16_ID, BF16_ID))
+
+
+@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def dot_f32(w, y, k):
+    """ggml_vec_dot_f32: leftovers unfused by eights and a four, fused for the last three."""
+    acc = _zeros4(0)
+    n = k // 32 * 32
+    for i in range(0, n, 32):
+        acc = _step_f32(acc, w + 4 * i, y + 4 * i)
+    total = _fold_b(acc)
+    left = k - n
+    unfused = left // 8 * 8
+    if left - unfused >= 4:
+        unfused += 4
+    for i in range(n, n + unfused):
+        total = total + ld_f32(w, i) * ld_f32(y, i)
+    for i in range(n + unfused, k):
+        total = fma32(ld_f32(w, i), ld_f32(y, i), total)
+    return total
+
+
+@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def dot_f16(w, y, k):
+    """ggml_vec_dot_f16: leftovers in float64."""
+    acc = _zeros4(0)
+    n = k // 32 * 32
+    for i in range(0, n, 32):
+        acc = _step_f16(acc, w + 2 * i, y + 4 * i)
+    total = np.float64(_fold_b(acc))
+    for i in range(n, k):
+        total += np.float64(ld_f16(w, i) * ld_f32(y, i))
+    return np.float32(total)
+
+
+@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def dot_bf16(w, y, k):
+    """ggml_vec_dot_bf16: leftovers in float64."""
+    acc = _zeros4(0)
+    n = k // 32 * 32
+    for i in range(0, n, 32):
+        acc = _step_bf16(acc, w + 2 * i, y + 4 * i)
+    total = np.float64(_fold_a(acc))
+    for i in range(n, k):
+        total += np.float64(ld_bf16(w, i) * ld_f32(y, i))
+    return np.float32(total)
+
+
+@njit("void(intp, intp, intp, float32)", nogil=True, error_model="numpy")
+def _finish(args, column, row, value):
+    """Add bias and residual where the block names them, and store one output."""
+    bias = ld_i64(args, 7)
+    if bias != 0:
+        value = value + ld_f32(bias, row)
+    at = column * ld_i64(args, 6) + row
+    residual = ld_i64(args, 8)
+    if residual != 0:
+        value = value + ld_f32(residual, at)
+    st_f32(ld_i64(args, 5), at, value)
+
+
+def _tile(type_id):
+    count = TILE_ROWS * TILE_COLUMNS
+    state = tup(f32x8, count)
+
+    def step(E, acc, w, row_bytes, y, y_stride):
+        a = E.untup(acc, count)
+        ys = [E.ld(V(F32, 8), E.b.add(y, E.b.mul(y_stride, E.i64(c)))) for c in range(TILE_COLUMNS)]
+        for r in range(TILE_ROWS):
+            row = _widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0)
+            for c in range(TILE_COLUMNS):
+                a[r * TILE_COLUMNS + c] = E.fma(row, ys[c], a[r * TILE_COLUMNS + c])
+        return E.tup(a)
+
+    def one(E, acc, w, row_bytes, y):
+        a = E.untup(acc, TILE_ROWS)
+        column = E.ld(V(F32, 8), y)
+        return E.tup(
+            [E.fma(_widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0), column, a[r]) for r in range(TILE_ROWS)]
+        )
+
+    return (
+        mk(f"_tile_step{type_id}", state, (state,) + (ADDR,) * 4, step),
+        mk(f"_tile_one{type_id}", _acc4, (_acc4,) + (ADDR,) * 3, one),
+    )
+
+
+_COUNT = TILE_ROWS * TILE_COLUMNS
+_tile_zero = mk("_tile_zerof", tup(f32x8, _COUNT), (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, 8)] * _COUNT))
+_lanes_many = mk(
+    "_lanes_many",
+    tup(types.float32, _COUNT),
+    (tup(f32x8, _COUNT),),
+    lambda E, acc: E.tup([E.lane(E.hsum_lanes(v, "A"), 0) for v in E.untup(acc, _COUNT)]),
+)
+_lanes_four = mk(
+    "_lanes_four",
+    tup(types.float32, 4),
+    (_acc4,),
+    lambda E, acc: E.tup([E.lane(E.hsum_lanes(v, "A"), 0) for v in E.untup(acc, 4)]),
+)
+
+
+_tiles = {t: _tile(t) for t in (F32_ID, F16_ID, BF16_ID)}
+_tile_f32, _one_f32 = _tiles[F32_ID]
+_tile_f16, _one_f16 = _tiles[F16_ID]
+_tile_bf16, _one_bf16 = _tiles[BF16_ID]
+
+
+@njit("float32(intp, intp, intp, intp)", nogil=True, error_model="numpy")
+def _dot(type_id, w, y, k):
+    if type_id == 1:
+        return dot_f16(w, y, k)
+    if type_id == 0:
+        return dot_f32(w, y, k)
+    return dot_bf16(w, y, k)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, formed in the thread's scratch."""
+    w, m, k, type_id = ld_i64(args, 0), ld_i64(args, 12), ld_i64(args, 13), ld_i64(args, 14)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    size = 4 if type_id == 0 else 2
+    parts = ld_i64(args, 9)
+    for row in range(part_start(m, parts, chunk), part_start(m, parts, chunk + 1)):
+        _finish(args, 0, row, _dot(type_id, w + row * k * size, y, k))
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    w, m, k, type_id = ld_i64(args, 0), ld_i64(args, 12), ld_i64(args, 13), ld_i64(args, 14)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(columns, first + column_part)
+    chunk = chunk % parts
+    row_bytes = k * (4 if type_id == 0 else 2)
+    if m % 4 != 0 or k % 8 != 0:
+        for row in range(part_start(m, parts, chunk), part_start(m, parts, chunk + 1)):
+            for j in range(first, last):
+                _finish(args, j, row, _dot(type_id, w + row * row_bytes, y + j * stride, k))
+        return
+    for row in range(4 * part_start(m // 4, parts, chunk), 4 * part_start(m // 4, parts, chunk + 1), 4):
+        at = w + row * row_bytes
+        j = first
+        while j + TILE_COLUMNS <= last:
+            acc = _tile_zero(0)
+            column = y + j * stride
+            if type_id == 1:
+                for i in range(0, k, 8):
+                    acc = _tile_f16(acc, at + 2 * i, row_bytes, column + 4 * i, stride)
+            elif type_id == 0:
+                for i in range(0, k, 8):
+                    acc = _tile_f32(acc, at + 4 * i, row_bytes, column + 4 * i, stride)
+            else:
+                for i in range(0, k, 8):
+                    acc = _tile_bf16(acc, at + 2 * i, row_bytes, column + 4 * i, stride)
+            out = _lanes_many(acc)
+            for r in range(4):
+                for c in range(TILE_COLUMNS):
+                    _finish(args, j + c, row + r, out[r * TILE_COLUMNS + c])
+            j += TILE_COLUMNS
+        while j < last:
+            few = _zeros4(0)
+            column = y + j * stride
+            if type_id == 1:
+                for i in range(0, k, 8):
+                    few = _one_f16(few, at + 2 * i, row_bytes, column + 4 * i)
+            elif type_id == 0:
+                for i in range(0, k, 8):
+                    few = _one_f32(few, at + 4 * i, row_bytes, column + 4 * i)
+            else:
+                for i in range(0, k, 8):
+                    few = _one_bf16(few, at + 2 * i, row_bytes, column + 4 * i)
+            four = _lanes_four(few)
+            for r in range(4):
+                _finish(args, j, row + r, four[r])
+            j += 1
+
+
+@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def widen_row(weights, row, k, type_id, out):
+    """One row as float32."""
+    for i in range(k):
+        at = row * k + i
+        if type_id == 1:
+            st_f32(out, i, ld_f16(weights, at))
+        elif type_id == 0:
+            st_f32(out, i, ld_f32(weights, at))
+        else:
+            st_f32(out, i, ld_bf16(weights, at))
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Widen the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    k, type_id = ld_i64(args, 13), ld_i64(args, 14)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        widen_row(ld_i64(args, 0), ld_i64(ld_i64(args, 3), j), k, type_id, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
