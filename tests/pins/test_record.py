@@ -23,7 +23,7 @@ COUNT = {
     "sha256 before path": json.dumps({"files": [{"sha256": A, "bytes": 3, "path": "m.gguf"}]}),
     "among others": json.dumps({"files": [entry(B, "other"), entry(), {"path": "n"}]}),
     "twice the same": json.dumps({"files": [entry(), entry(A.upper())]}),
-    "escapes in the name": '{"files": [{"path": "\\u006d.gguf", "sha256": "%s"}]}' % A,
+    "escapes in the name": json.dumps({"files": [entry()]}).replace('"m.', '"\\u006d.'),
     "unknown members": json.dumps({"files": [entry(mode=7)], "x": [None, 1.5, {}]}),
 }
 
@@ -47,11 +47,11 @@ DO_NOT = {
     "a number": json.dumps({"files": [entry(int("1" * 64))]}),
     "no sha256": json.dumps({"files": [{"path": "m.gguf"}]}),
     "two that differ": json.dumps({"files": [entry(), entry(B)]}),
-    "a key twice in the entry": '{"files": [{"path": "m.gguf", "sha256": "%s", "sha256": "%s"}]}' % (A, B),
-    "files twice": '{"files": [], "files": [{"path": "m.gguf", "sha256": "%s"}]}' % A,
-    "NaN": '{"x": NaN, "files": [{"path": "m.gguf", "sha256": "%s"}]}' % A,
+    "a key twice in the entry": '{"files": [{"path": "m.gguf", "sha256": "A", "sha256": "A"}]}'.replace("A", A),
+    "files twice": '{"files": [], "files": [{"path": "m.gguf", "sha256": "A"}]}'.replace("A", A),
+    "NaN": json.dumps({"x": float("nan"), "files": [entry()]}),
     "too deep": "[" * 100_000,
-    "a number of 10,000 digits": '{"x": %s, "files": []}' % ("1" * 10_000),
+    "a number of 10,000 digits": f'{{"x": {"1" * 10_000}, "files": []}}',
     "text behind": json.dumps({"files": [entry()]}) + "x",
 }
 
@@ -110,7 +110,7 @@ def test_a_second_file_joins_the_record_and_a_first_one_stays(tmp_path):
     assert record["pinned_from"] == "first"
     assert [file["path"] for file in record["files"]] == ["m.gguf", "n.gguf"]
     before = fork.read_bytes()
-    with pytest.raises(Refusal, match="already pins m.gguf to another sha256"):
+    with pytest.raises(Refusal, match=r"already pins m\.gguf to another sha256"):
         write_pin(fork, "m.gguf", 3, B, Provenance("fourth"))
     assert fork.read_bytes() == before
     remove_pin(fork, "m.gguf")
@@ -122,7 +122,7 @@ def test_a_second_file_joins_the_record_and_a_first_one_stays(tmp_path):
 
 def test_what_is_no_record_is_not_written_over(tmp_path):
     fork = put(tmp_path / "F", "my diary")
-    with pytest.raises(Refusal, match="F is no FORK.json"):
+    with pytest.raises(Refusal, match=r"F is no FORK\.json"):
         write_pin(fork, "m.gguf", 3, A, Provenance("x"))
     assert fork.read_text() == "my diary"
 

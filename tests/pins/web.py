@@ -50,6 +50,10 @@ def serving(pages: dict[str, Page]) -> Iterator[Web]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def end_headers(self) -> None:
+            self.send_header("Connection", "close")
+            super().end_headers()
+
         def log_message(self, *args: object) -> None:
             pass
 
@@ -57,7 +61,6 @@ def serving(pages: dict[str, Page]) -> Iterator[Web]:
             path = self.path.partition("?")[0]
             seen.append((self.path, self.headers["Range"], self.headers["If-Range"]))
             page = pages.get(path)
-            self.close_connection = True
             if page is None:
                 self.send_error(404)
                 return

@@ -22,7 +22,8 @@ STALLED_ATTEMPTS = 5
 MOST_ATTEMPTS = 50
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
-BLOCK = 1 << 18
+BLOCK = 1 << 14
+_REPORT_EVERY = 1 << 18
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(\d{1,19}|\*)\Z")
 
@@ -62,7 +63,10 @@ class Fetched:
 
 def public_url(url: str) -> str:
     """The URL without user, password, query and fragment: fit to be shown and kept."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "what is no URL"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
@@ -82,13 +86,14 @@ def download(get: Get, url: str, partial: Path, *, expected: int | None = None, 
     partial.parent.mkdir(parents=True, exist_ok=True)
     state = _load(partial, url)
     stalled = 0
+    furthest = _size(partial)
     for attempt in range(1, MOST_ATTEMPTS + 1):
-        before = _size(partial)
         try:
             size = _attempt(get, partial, state, expected, progress)
             return Fetched(size, state.joined)
         except _CutError as cut:
-            stalled = 0 if _size(partial) > before else stalled + 1
+            stalled = 0 if _size(partial) > furthest else stalled + 1
+            furthest = max(furthest, _size(partial))
             if stalled >= STALLED_ATTEMPTS or attempt == MOST_ATTEMPTS:
                 raise _given_up(partial, state, attempt, cut) from cut
             time.sleep(cut.wait_s if cut.wait_s is not None else min(FIRST_PAUSE_S * 2**stalled, LONGEST_PAUSE_S))
@@ -170,7 +175,7 @@ def _judge(response: Any, partial: Path, state: _State, offset: int) -> tuple[in
 
 
 def _write(response: Any, partial: Path, start: int, limit: int, shown: int | None, progress: Progress | None) -> int:
-    done = start
+    done = reported = start
     what = f"fetch {partial.name}"
     with partial.open("r+b" if partial.exists() else "wb") as file:
         file.seek(start)
@@ -180,8 +185,11 @@ def _write(response: Any, partial: Path, start: int, limit: int, shown: int | No
                 raise _lie(partial, f"more than {limit} bytes", f"{limit} bytes")
             file.write(block)
             done += len(block)
-            if progress is not None:
+            if progress is not None and done - reported >= _REPORT_EVERY:
                 progress(what, done, shown)
+                reported = done
+    if progress is not None:
+        progress(what, done, shown)
     return done
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,11 @@ NO_SUCH_PIP = 70
 
 
 def _say(**members: Any) -> None:
-    print(json.dumps(members), flush=True)
+    """Tell the caller; when it is gone, end at once and leave what came for the next run."""
+    try:
+        print(json.dumps(members), flush=True)
+    except BrokenPipeError:
+        os._exit(1)
 
 
 def _progress(what: str, done: int, total: int | None) -> None:
