@@ -21,6 +21,7 @@ KINDS: dict[str, str] = {
         "operations",
         "attention",
         "model",
+        "params",
         "sampler",
         "greedy",
         "sampled",

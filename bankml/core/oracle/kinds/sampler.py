@@ -175,9 +175,11 @@ def _step(name: str, *numbers: Any) -> Step:
     if name == "dist":
         return samplers.Dist(generator(*numbers))
     if name == "xtc":
-        return samplers.Xtc(*numbers[:-1], generator(numbers[-1]))
+        probability, threshold, min_keep, seed = numbers
+        return samplers.Xtc(probability, threshold, min_keep, generator(seed))
     if name == "mirostat":
-        return samplers.Mirostat(*numbers[:-1], generator(numbers[-1]))
+        version, n_vocab, tau, eta, seed = numbers
+        return samplers.Mirostat(version, n_vocab, tau, eta, generator(seed))
     plain: dict[str, Callable[..., Step]] = {
         "top_k": samplers.TopK,
         "top_p": samplers.TopP,
