@@ -58,6 +58,8 @@ class ReferenceServer:
         self._session = requests.Session()
         # A proxy of the environment must not stand between us and the loopback interface.
         self._session.trust_env = False
+        # llama-server drops a kept connection after 100 requests, and the next request would be lost on it.
+        self._session.headers["Connection"] = "close"
 
     def __enter__(self) -> Self:
         self._log = tempfile.TemporaryFile()
