@@ -6,7 +6,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bankml.kernels import sampling as kernels
+from bankml.core.home import cache_dir
+from bankml.kernels import prepare
+
+prepare(cache_dir())
+
+from bankml.kernels import sampling as kernels  # noqa: E402 - the place of compiled code comes first
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

@@ -36,7 +36,7 @@ _FLOATS = (
     "adaptive_target",
     "adaptive_decay",
 )
-_WHOLE = (
+_WHOLE: tuple[Any, ...] = (
     None,
     0,
     1,
@@ -58,7 +58,7 @@ _WHOLE = (
     [1],
     {},
 )
-_REAL = (None, 0, 1, -1, 0.5, 1.5, 0.1, 1e-30, 1e39, -1e39, 1e300, 16777217, 2**64, False, "0.5", [], {"a": 1})
+_REAL: tuple[Any, ...] = (None, 0, 1, -1, 0.5, 1.5, 0.1, 1e-30, 1e39, -1e39, 1e300, 16777217, 2**64, False, "0.5", [], {"a": 1})
 _OTHERS: tuple[dict[str, Any], ...] = (
     {"top_k": "a", "top_p": "b"},
     {"top_p": "b", "top_k": "a"},
@@ -178,7 +178,8 @@ def _with_keys(model: Path, kv: dict[str, Any]) -> bytes:
     data = model.read_bytes()
     with GgufFile.open(model) as gguf:
         start = min(tensor.offset for tensor in gguf.tensors.values())
-        alignment = int(gguf.get("general.alignment", 32))
+        found = gguf.get("general.alignment", 32)
+        alignment = found if isinstance(found, int) else 32
     tensors, keys = struct.unpack_from("<QQ", data, 8)
     added = b"".join(_key(name, value) for name, value in kv.items())
     header = data[:8] + struct.pack("<QQ", tensors, keys + len(kv)) + added + data[24:start]

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""One answer: steps while it is made, totals when it is done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bankml.core.engine.release import Release, cut_character
+from bankml.core.refusal import Refusal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from bankml.core.engine.engine import Engine
+    from bankml.core.sampling.chain import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one token brought.
+
+    Attributes:
+        text: what may be released now, often nothing.
+        token: the token.
+        count: how many tokens the answer has so far.
+        eog: the token ends the answer.
+    """
+
+    text: str
+    token: int
+    count: int
+    eog: bool
+
+
+class Completion:
+    """An answer that is made while it is iterated, once. Afterwards the totals stand.
+
+    Attributes:
+        tokens: what was generated, the end token included.
+        prompt_tokens: tokens of the prompt.
+        cached_tokens: how many of them were in the slot already.
+        stop_type: ``eos``, ``word`` or ``limit``, ``none`` where nothing was asked for; llama-server's words.
+        truncated: the context was full.
+        cancelled: the caller went away, or ``cancel`` was called.
+        prompt_ms: from the start to the first token.
+        predicted_ms: from the first token to the last.
+        ttft_ms: from the request, waiting included, to the first token.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        prompt: Sequence[int],
+        sampler: Sampler,
+        *,
+        max_tokens: int,
+        stop: Sequence[str],
+        cache_prompt: bool,
+        alive: Callable[[], bool] | None,
+    ) -> None:
+        self.prompt = list(prompt)
+        self.tokens: list[int] = []
+        self.prompt_tokens = len(self.prompt)
+        self.cached_tokens = 0
+        self.stop_type = "none"
+        self.truncated = False
+        self.cancelled = False
+        self.prompt_ms = 0.0
+        self.predicted_ms = 0.0
+        self.ttft_ms = 0.0
+        self.seed = sampler.seed
+        self._engine = engine
+        self._sampler = sampler
+        self._max_tokens = max_tokens
+        self._cache_prompt = cache_prompt
+        self._alive = alive
+        self._released = Release(stop)
+        self._cancel = threading.Event()
+        self._asked = time.perf_counter()
+        self._steps = self._run()
+
+    def __iter__(self) -> Iterator[Step]:
+        return self._steps
+
+    def __next__(self) -> Step:
+        return next(self._steps)
+
+    def cancel(self) -> None:
+        """Stop before the next token; from any thread."""
+        self._cancel.set()
+
+    def close(self) -> None:
+        """Stop where it is and let the next one have the engine; from the thread that iterates."""
+        self._steps.close()
+
+    def run(self) -> Completion:
+        """Make the whole answer; returns itself."""
+        for _ in self:
+            pass
+        return self
+
+    @property
+    def completion_tokens(self) -> int:
+        """How many tokens were generated, the end token included."""
+        return len(self.tokens)
+
+    @property
+    def stop_word(self) -> str | None:
+        """The stop string that was met."""
+        return self._released.stop_word
+
+    @property
+    def finish_reason(self) -> str:
+        """``stop`` or ``length``, as OpenAI calls the endings."""
+        return "stop" if self.stop_type in ("eos", "word") else "length"
+
+    @property
+    def raw_text(self) -> str:
+        """All text, as /completion gives it: bytes that are no character become U+FFFD."""
+        return self._released.text.decode("utf-8", "replace")
+
+    @property
+    def text(self) -> str:
+        """All text, as a chat gives it: without the bytes of a character cut at the end, unless there is nothing else."""
+        whole = self._released.text
+        cut = cut_character(whole)
+        return whole[: len(whole) - cut].decode("utf-8", "replace") or self.raw_text
+
+    def _going(self) -> bool:
+        if self._cancel.is_set() or (self._alive is not None and not self._alive()):
+            self.cancelled = True
+        return not self.cancelled
+
+    def _run(self) -> Generator[Step, None, None]:
+        turns = self._engine.turns
+        if not turns.enter(self._going):
+            return
+        try:
+            yield from self._answer()
+        finally:
+            turns.leave()
+
+    def _answer(self) -> Generator[Step, None, None]:
+        slot = self._engine.slot
+        slot.choose(self.prompt)
+        self._check()
+        if not self.prompt:
+            return
+        start = time.perf_counter()
+        self.cached_tokens = slot.keep(self.prompt, self._cache_prompt)
+        logits = slot.evaluate(self.prompt, self._going)
+        if logits is None:
+            return
+        for token in self.prompt:
+            self._sampler.accept(token)
+        token = self._sampled(logits)
+        first = time.perf_counter()
+        self.prompt_ms = (first - start) * 1e3
+        self.ttft_ms = (first - self._asked) * 1e3
+        while True:
+            step = self._took(token)
+            yield step
+            if self.stop_type != "none" or not self._going():
+                return
+            token = self._sampled(slot.step(token))
+            self.predicted_ms = (time.perf_counter() - first) * 1e3
+
+    def _check(self) -> None:
+        """Source: the checks of launch_slot_with_task and update_slots, tools/server/server-context.cpp."""
+        n_vocab = self._engine.model.n_vocab
+        if any(not 0 <= token < n_vocab for token in self.prompt):
+            raise Refusal("engine.tokens", "Prompt contains invalid tokens", allowed=f"0 to {n_vocab - 1}")
+        n_ctx = self._engine.n_ctx
+        if len(self.prompt) >= n_ctx:
+            raise Refusal(
+                "engine.context",
+                f"request ({len(self.prompt)} tokens) exceeds the available context size ({n_ctx} tokens), try increasing it",
+                kind="exceed_context_size_error",
+                extra={"n_prompt_tokens": len(self.prompt), "n_ctx": n_ctx},
+            )
+
+    def _sampled(self, logits: npt.NDArray[np.float32]) -> int:
+        token = self._sampler.sample(logits)
+        self._sampler.accept(token)
+        self.tokens.append(token)
+        return token
+
+    def _took(self, token: int) -> Step:
+        """Release text and see whether this is the end. Source: process_token, tools/server/server-context.cpp."""
+        engine = self._engine
+        eog = token in engine.eog
+        text = self._released.push(engine.tokenizer.piece(token), eog)
+        if self._released.stop_word is not None:
+            self.stop_type = "word"
+        if len(engine.slot.tokens) + 1 >= engine.n_ctx:
+            self.truncated = True
+            self.stop_type = "limit"
+        if self.stop_type == "none" and 0 <= self._max_tokens <= len(self.tokens):
+            self.stop_type = "limit"
+        if eog:
+            self.stop_type = "eos"
+        return Step(text.decode("utf-8", "replace"), token, len(self.tokens), eog)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A model that answers: one slot, its prompt cache, one completion at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from bankml.core.engine.completion import Completion
+from bankml.core.engine.prompt_cache import PromptCache, ram_limit
+from bankml.core.engine.slot import BATCH, Slot
+from bankml.core.engine.turns import Turns
+from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.core.sampling import SamplingParams, gguf_defaults
+
+if TYPE_CHECKING:
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.model.model import Model
+    from bankml.core.pins import Verified
+    from bankml.core.text.template import ChatTemplate
+    from bankml.core.text.tokenizer import Tokenizer
+
+DEFAULT_CTX = 4096
+_PADDING = 256
+
+
+def _suppressed(gguf: GgufFile) -> list[int]:
+    """The tokens that the model never says. Source: llama_vocab::impl::load, src/llama-vocab.cpp."""
+    tokens = gguf.kv.get("tokenizer.ggml.suppress_tokens")
+    return [token for token in tokens if isinstance(token, int)] if isinstance(tokens, list) else []
+
+
+class Engine:
+    """Everything that answers from one file. Make it with :meth:`open`; end it with :meth:`close`.
+
+    Attributes:
+        gguf: the open file.
+        tokenizer: its tokenizer.
+        model: its weights and cells.
+        n_ctx: tokens that a prompt and its answer may have together.
+        defaults: what the file's ``general.sampling.*`` keys say.
+        verified: the record of the gate, where there is one.
+    """
+
+    def __init__(
+        self, gguf: GgufFile, tokenizer: Tokenizer, model: Model, *, n_ctx: int, verified: Verified | None = None
+    ) -> None:
+        self.gguf = gguf
+        self.tokenizer = tokenizer
+        self.model = model
+        self.n_ctx = min(model.n_ctx, model.plan.n_ctx_train)
+        self.defaults: dict[str, Any] = gguf_defaults(gguf.kv)
+        self.verified = verified
+        self.eog = tokenizer.eog
+        self.turns = Turns()
+        limit = ram_limit()
+        cache = PromptCache(limit, model.n_ctx) if limit is not None else None
+        # The reference cuts batches by the context as it was asked for, before that is rounded up.
+        self.slot = Slot(model, cache, min(n_ctx, BATCH))
+        self._suppressed = _suppressed(gguf)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        n_ctx: int = DEFAULT_CTX,
+        threads: int | None = None,
+        llama_threads: int = 3,
+        verified: Verified | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
+
+        Raises:
+            Refusal: the guard refuses the file, bankml does not play it, or the context is no size.
+        """
+        from bankml.core.gguf.reader import GgufFile
+        from bankml.core.model.model import Model
+        from bankml.core.model.plan import plan
+        from bankml.core.text.tokenizer import Tokenizer
+
+        if n_ctx < 0:
+            raise Refusal(
+                "engine.ctx", "the context is not a number of tokens", found=str(n_ctx), allowed="0 or more", exit_code=EXIT_OTHER
+            )
+        gguf = GgufFile.open(path)
+        try:
+            asked = n_ctx or plan(gguf).n_ctx_train
+            tokenizer = Tokenizer.from_gguf(gguf)
+            model = Model.load(
+                gguf,
+                n_ctx=-(-asked // _PADDING) * _PADDING,
+                threads=threads,
+                llama_threads=llama_threads,
+                progress=progress,
+            )
+        except BaseException:
+            gguf.close()
+            raise
+        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified)
+
+    @cached_property
+    def template(self) -> ChatTemplate:
+        """The file's chat template.
+
+        Raises:
+            Refusal: it has none that runs.
+        """
+        from bankml.core.text.template import ChatTemplate
+
+        return ChatTemplate.from_gguf(self.gguf)
+
+    def complete(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        cache_prompt: bool = True,
+        alive: Callable[[], bool] | None = None,
+    ) -> Completion:
+        """An answer to a prompt, made while it is iterated.
+
+        Other completions wait for it in the order of their first step.
+
+        Args:
+            prompt: token ids.
+            params: the sampler chain.
+            max_tokens: the most tokens to generate; None or -1 has no limit but the context, and one is always generated.
+            stop: strings that end the answer and are not part of it.
+            cache_prompt: use what the slot holds already.
+            alive: asked before every micro-batch and every token; False stops.
+
+        Raises:
+            Refusal: the sampler chain cannot be built; and from the first step: the prompt does not fit the context, or
+                has tokens that the vocabulary has not.
+        """
+        from bankml.core.sampling.chain import Sampler
+
+        return Completion(
+            self,
+            prompt,
+            Sampler(params, self.model.n_vocab, self.tokenizer, self._suppressed),
+            max_tokens=-1 if max_tokens is None else max_tokens,
+            stop=stop,
+            cache_prompt=cache_prompt,
+            alive=alive,
+        )
+
+    def close(self) -> None:
+        """Let go of weights, cells and file."""
+        self.model.close()
+        self.gguf.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
