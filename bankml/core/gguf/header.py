@@ -39,11 +39,18 @@ class Array(NamedTuple):
     end: int
 
 
+class Text(NamedTuple):
+    """A long string as it lies in the file: the span of its bytes, known to be UTF-8 without zero bytes."""
+
+    start: int
+    end: int
+
+
 class Entry(NamedTuple):
-    """One metadata pair: value type, scalar or :class:`Array`, file offsets of the key and of the value."""
+    """One metadata pair: value type, scalar or where it lies, file offsets of the key and of the value."""
 
     type: int
-    value: Scalar | Array
+    value: Scalar | Array | Text
     offset: int
     value_offset: int
 
@@ -82,12 +89,12 @@ class Header:
     data_start: int = 0
 
     def scalar(self, key: str) -> Scalar | None:
-        """The value of a key that holds no array, or None."""
+        """The value of a key that holds no array and no long string, or None."""
         entry = self.entries.get(key)
-        return None if entry is None or isinstance(entry.value, Array) else entry.value
+        return None if entry is None or isinstance(entry.value, Array | Text) else entry.value
 
     def text(self, key: str) -> str | None:
-        """The value of a key that holds a string, or None."""
+        """The value of a key that holds a string of no absurd length, or None."""
         value = self.scalar(key)
         return value if isinstance(value, str) else None
 

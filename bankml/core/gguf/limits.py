@@ -18,13 +18,20 @@ MAX_ARRAY: Final = 1 << 30
 MAX_DEPTH: Final = 64
 """Levels of nested arrays that are walked before the walk itself is refused."""
 
-# The bounds below are bankml's own: far above every model, low enough that a hostile header cannot cost more than a moment.
+# The bounds below are bankml's own: far above every model, low enough that a hostile header costs a moment and little memory.
+MAX_HEADER: Final = 1 << 28
+"""Bytes of the whole header; the largest vocabularies take 16 MiB."""
 MAX_KEY: Final = 65_535
-MAX_KV: Final = 65_536
-MAX_TENSORS: Final = 65_536
-MAX_STRINGS: Final = 1 << 22
+MAX_KEYS: Final = 1 << 22
+"""Bytes of all keys together."""
+MAX_KV: Final = 16_384
+MAX_TENSORS: Final = 16_384
+MAX_TEXT: Final = 1 << 26
+"""Bytes of a string that stands alone: a whole tokenizer.json is seen there."""
+MAX_STRINGS: Final = 1 << 21
 """Strings in all arrays of one header together."""
 MAX_ALIGNMENT: Final = 1 << 21
+KEPT_TEXT: Final = 1 << 22
+"""Bytes of strings that are kept in memory; those past it are read again when they are asked for."""
 
 INT64_MAX: Final = (1 << 63) - 1
-SIZE_MAX: Final = (1 << 64) - 1

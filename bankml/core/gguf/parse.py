@@ -102,6 +102,11 @@ def _count(walk: Walk, what: str, code: str, most: int) -> int:
 def _pair(walk: Walk, index: int, entries: dict[str, Entry]) -> None:
     start = walk.pos
     key = walk.name("key", f"key {index}", limits.MAX_KEY)
+    walk.keys += len(key)
+    if walk.keys > limits.MAX_KEYS:
+        found = f"{walk.keys} bytes of keys up to here"
+        allowed = f"{limits.MAX_KEYS} at most"
+        raise Refusal("gguf.keys-size", "the keys are absurdly long", where=at(start, "key"), found=found, allowed=allowed)
     if key in entries:
         raise Refusal(
             "gguf.key-duplicate",
@@ -123,7 +128,7 @@ def _alignment(header: Header) -> int:
     where = at(entry.value_offset, "general.alignment")
     kind = VALUE_TYPES[entry.type].name
     if isinstance(value, Array) or not isinstance(value, int) or value <= 0:
-        shown = f"<array {value.n}>" if isinstance(value, Array) else short(value) if isinstance(value, str) else str(value)
+        shown = f"<array {value.n}>" if isinstance(value, Array) else "<text>" if kind == "str" else str(value)
         raise Refusal(
             "gguf.alignment",
             f"general.alignment {shown} is not a positive integer",

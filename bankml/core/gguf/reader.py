@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from bankml.core.gguf.header import Array, Buffer, Entry, Header, Scalar, TensorInfo, at, short
+from bankml.core.gguf.header import Array, Buffer, Entry, Header, Scalar, TensorInfo, Text, at, short
 from bankml.core.gguf.parse import parse_header
 from bankml.core.gguf.types import STRING, STRUCT_CODES
 from bankml.core.refusal import Refusal
@@ -44,6 +44,8 @@ class _Values(Mapping[str, Value]):
 
     def __getitem__(self, key: str) -> Value:
         value = self._entries[key].value
+        if isinstance(value, Text):
+            return self._data[value.start : value.end].decode("utf-8")
         if not isinstance(value, Array):
             return value
         if key not in self._decoded:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import codecs
 import struct
 from typing import Final
 
 from bankml.core.gguf import limits
-from bankml.core.gguf.header import Array, Buffer, Scalar, Truncated, at, short
+from bankml.core.gguf.header import Array, Buffer, Scalar, Text, Truncated, at, short
 from bankml.core.gguf.types import ARRAY, BOOL, STRING, STRUCT_CODES, VALUE_TYPES
 from bankml.core.refusal import Refusal
 
@@ -28,11 +29,22 @@ class Walk:
         self.size = len(data)
         self.pos = 0
         self.strings = 0
+        self.keys = 0
+        self.kept = 0
 
     def need(self, n: int) -> None:
         """Demand ``n`` more bytes."""
-        if self.pos + n > self.size:
-            raise Truncated(self.pos + n, self.size)
+        end = self.pos + n
+        if end > limits.MAX_HEADER:
+            raise Refusal(
+                "gguf.header-size",
+                "the header claims to be absurdly long",
+                where=at(self.pos, "header"),
+                found=f"{end} bytes up to here",
+                allowed=f"{limits.MAX_HEADER} at most",
+            )
+        if end > self.size:
+            raise Truncated(end, self.size)
 
     def u32(self) -> int:
         """Read an unsigned 32-bit integer."""
@@ -96,7 +108,7 @@ class Walk:
             )
         return number
 
-    def value(self, number: int, key: str) -> Scalar | Array:
+    def value(self, number: int, key: str) -> Scalar | Array | Text:
         """Read a value of that type; an array is stepped over."""
         if number == STRING:
             return self._string(key)
@@ -110,14 +122,35 @@ class Walk:
         self.pos += shape.size
         return value
 
-    def _string(self, key: str) -> str:
+    def _string(self, key: str) -> str | Text:
         start = self.pos
         length = self.u64()
-        _check_length(length, start, key)
+        _check_length(length, limits.MAX_TEXT, start, key)
+        self.need(length)
+        self.kept += length
+        if self.kept > limits.KEPT_TEXT:
+            self.kept -= length
+            self._check_text(self.pos, self.pos + length, key)
+            self.pos += length
+            return Text(start + 8, self.pos)
         raw = self.bytes(length)
         if 0 in raw:
             raise _nul(start + 8 + raw.index(0), key)
         return _text(raw, start + 8, "string", f"the value of {short(key)}")
+
+    def _check_text(self, start: int, end: int, key: str) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for low in range(start, end, _STEP):
+            high = min(low + _STEP, end)
+            chunk = self.data[low:high]
+            held = len(decoder.getstate()[0])
+            if 0 in chunk:
+                raise _nul(low + chunk.index(0), key)
+            try:
+                decoder.decode(chunk, final=high == end)
+            except UnicodeDecodeError as error:
+                byte = error.object[error.start]
+                raise _not_utf8(low - held + error.start, byte, "string", f"the value of {short(key)}") from None
 
     def _array(self, key: str) -> Array:
         start = self.pos
@@ -180,19 +213,20 @@ class Walk:
                 allowed=f"{limits.MAX_STRINGS} in all",
             )
         self.need(count * 8)
-        data, size, pos, read = self.data, self.size, self.pos, _U64.unpack_from
+        data, pos, read = self.data, self.pos, _U64.unpack_from
         own_zeros = 7 * count
         try:
             for _ in range(count):
                 length = read(data, pos)[0]
-                if not 0 < length < 256:
+                if length > 255:
                     own_zeros += length.to_bytes(8, "little").count(0) - 7
-                    _check_length(length, pos, key)
+                    _check_length(length, limits.MAX_STRING, pos, key)
+                elif not length:
+                    own_zeros += 1
                 pos += 8 + length
         except struct.error:
-            raise Truncated(pos + 8, size) from None
-        if pos > size:
-            raise Truncated(pos, size)
+            self.need(pos + 8 - self.pos)
+        self.need(pos - self.pos)
         # Counting zero bytes in bulk is much cheaper than looking into each string.
         zeros = sum(data[low : min(low + _STEP, pos)].count(0) for low in range(self.pos, pos, _STEP))
         if zeros > own_zeros:
@@ -227,23 +261,22 @@ def _text(raw: bytes, start: int, code: str, what: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refusal(
-            f"gguf.{code}-utf8",
-            f"{what} is not UTF-8",
-            where=at(start + error.start, what),
-            found=f"byte 0x{raw[error.start]:02x}",
-            allowed="UTF-8",
-        ) from None
+        raise _not_utf8(start + error.start, raw[error.start], code, what) from None
 
 
-def _check_length(length: int, start: int, key: str) -> None:
-    if length > limits.MAX_STRING:
+def _not_utf8(offset: int, byte: int, code: str, what: str) -> Refusal:
+    found = f"byte 0x{byte:02x}"
+    return Refusal(f"gguf.{code}-utf8", f"{what} is not UTF-8", where=at(offset, what), found=found, allowed="UTF-8")
+
+
+def _check_length(length: int, most: int, start: int, key: str) -> None:
+    if length > most:
         raise Refusal(
             "gguf.string-length",
             f"a string of {short(key)} claims an absurd length",
             where=at(start, f"value of {short(key)}"),
             found=f"length {length}",
-            allowed=f"{limits.MAX_STRING} bytes at most",
+            allowed=f"{most} bytes at most",
         )
 
 

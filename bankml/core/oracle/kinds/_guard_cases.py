@@ -113,7 +113,7 @@ def header_cases() -> Iterator[Case]:
     yield Case("version 4", gguf(version=4), "gguf.version", 4)
     yield Case("version -1", gguf(version=-1), "gguf.version", 4)
     yield Case("big-endian", gguf(version=0x03000000), "gguf.big-endian", 4)
-    for n in (MINUS_ONE, 1 << 63, 1 << 62):
+    for n in (MINUS_ONE, 1 << 63, 1 << 62, limits.MAX_TENSORS + 1):
         yield Case(f"{n} tensors", gguf(n_tensors=n), "gguf.tensor-count", 8)
         yield Case(f"{n} keys", gguf(n_kv=n), "gguf.kv-count", 16)
     yield Case("a thousand tensors claimed", gguf(n_tensors=1000), "gguf.truncated", 32)
@@ -145,6 +145,8 @@ def key_cases() -> Iterator[Case]:
     yield Case("bool 2 in an array", bools, "gguf.bool", value + 14, stricter=True)
     yield Case("string length -1", gguf([text("k") + u32(STRING) + u64(-1)]), "gguf.string-length", value)
     yield Case("string past the end", gguf([text("k") + u32(STRING) + u64(1 << 20)]), "gguf.truncated", 64)
+    absurd = gguf([text("k") + u32(STRING) + u64(limits.MAX_TEXT + 1)])
+    yield Case("absurdly long string", absurd, "gguf.string-length", value)
     yield Case("string is not UTF-8", gguf([pair("k", STRING, b"ab\xc3")]), "gguf.string-utf8", value + 10, stricter=True)
     yield Case("zero byte in string", gguf([pair("k", STRING, b"a\0b")]), "gguf.string-nul", value + 9, stricter=True)
 
@@ -168,7 +170,9 @@ def array_cases() -> Iterator[Case]:
             absurd = gguf([pair("k", ARRAY, u32(kind) + u64(n))])
             yield Case(f"array of {n} of type {kind}", absurd, "gguf.array-length", value + 4)
     most = gguf([pair("k", ARRAY, u32(U64) + u64(limits.MAX_ARRAY))])
-    yield Case("array past the end", most, "gguf.truncated", 64)
+    yield Case("array past every header", most, "gguf.header-size", value + 12)
+    end = gguf([pair("k", ARRAY, u32(U64) + u64(1 << 20))])
+    yield Case("array past the end", end, "gguf.truncated", 64)
     many = gguf([pair("k", ARRAY, u32(STRING) + u64(limits.MAX_STRINGS + 1))])
     yield Case("absurdly many strings", many, "gguf.string-count", value + 4)
     few = gguf([pair("k", ARRAY, u32(STRING) + u64(1000))])
