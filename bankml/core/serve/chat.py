@@ -19,11 +19,11 @@ from bankml.core.serve.receipt import receipt
 from bankml.core.serve.request import ChatRequest, Conversation, read_chat
 from bankml.core.serve.resident import Resident
 from bankml.core.serve.verbose import verbose
-from bankml.core.serve.worker import Begun, Ended, Gone, Wanted, answer
+from bankml.core.serve.worker import Begun, Ended, Gone, Took, Wanted, answer, counted
 from bankml.core.text.utf8 import complete
 
 if TYPE_CHECKING:
-    from bankml.core.engine import Completion, Engine, Step
+    from bankml.core.engine import Completion, Engine
     from bankml.core.sampling import SamplingParams
 
 OFFLOAD_BYTES = 1 << 16
@@ -140,7 +140,7 @@ class Answer:
             alive=self.wanted,
         )
 
-    async def events(self) -> AsyncIterator[Begun | Step | Ended]:
+    async def events(self) -> AsyncIterator[Begun | Took | Ended]:
         """The engine's events; the last one only when the file is still the verified one and the answer was finished.
 
         Raises:
@@ -195,17 +195,6 @@ def resolved(params: SamplingParams) -> dict[str, Any]:
     }
 
 
-def counts(completion: Completion) -> shapes.Counts:
-    """The numbers of a completion."""
-    return shapes.Counts(
-        prompt=completion.prompt_tokens,
-        cached=completion.cached_tokens,
-        completion=completion.completion_tokens,
-        prompt_ms=completion.prompt_ms,
-        predicted_ms=completion.predicted_ms,
-    )
-
-
 async def whole(answer_: Answer) -> dict[str, Any]:
     """The body of a whole answer.
 
@@ -219,7 +208,7 @@ async def whole(answer_: Answer) -> dict[str, Any]:
             continue
         completion = item.completion
         answer_.text = request.conversation.prefill + completion.text
-        numbers = counts(completion)
+        numbers = counted(completion)
         body = shapes.completion(answer_.identity, answer_.model, answer_.text, completion.finish_reason, numbers, logprobs=None)
         if request.verbose:
             body["__verbose"] = verbose(answer_.prepared, completion, answer_.model, numbers)
@@ -249,20 +238,23 @@ async def stream(answer_: Answer) -> AsyncGenerator[bytes]:
                 yield shapes.event(chunk)
             yield shapes.DONE
         else:
+            step = item.step
             deltas = []
-            if item.count == 1 and _whole_character(answer_.prepared.engine, item.token):
+            if step.count == 1 and _whole_character(answer_.prepared.engine, step.token):
                 deltas.append(chunks.role())
-            if item.text or (unsaid and deltas):
-                deltas.append(chunks.delta({"content": unsaid + item.text}))
-                answer_.text += unsaid + item.text
+            if step.text or (unsaid and deltas):
+                deltas.append(chunks.delta({"content": unsaid + step.text}))
+                answer_.text += unsaid + step.text
                 unsaid = ""
+            if deltas and (item.stopped or request.timings_per_token):
+                deltas[-1]["timings"] = shapes.timings(item.counts)
             for chunk in deltas:
                 yield shapes.event(chunk)
 
 
 def _last_chunks(answer_: Answer, completion: Completion, chunks: shapes.Chunks) -> list[dict[str, Any]]:
     request = answer_.prepared.request
-    numbers = counts(completion)
+    numbers = counted(completion)
     last = [chunks.delta({}, completion.finish_reason)]
     if request.include_usage:
         last.append({**chunks.bare([]), "usage": shapes.usage(numbers)})

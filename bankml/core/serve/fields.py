@@ -156,15 +156,15 @@ def unsupported(name: str, found: Any, allowed: str) -> Refusal:
 
 
 def malformed(name: str, message: str, found: Any, allowed: str) -> Refusal:
-    """The refusal of a value that means nothing: status 400."""
-    return Refusal(
-        "http.field",
-        f"Field '{name}': {message}",
-        where=pointer(name),
-        found=short(found),
-        allowed=allowed,
-        extra={"param": pointer(name)},
-    )
+    """llama-server's refusal of a value: status 400."""
+    return Refusal("http.field", f"Field '{name}': {message}", where=pointer(name), found=short(found), allowed=allowed)
+
+
+def ignored_by_llama(name: str, message: str, found: Any, allowed: str) -> Refusal:
+    """The refusal of a value that means nothing and that llama-server passes over: status 400, with a pointer to it."""
+    refusal = malformed(name, message, found, allowed)
+    refusal.extra = {"param": pointer(name)}
+    return refusal
 
 
 def short(value: Any) -> str:
@@ -207,7 +207,7 @@ def _check_tool_choice(value: Any) -> None:
     if not isinstance(value, str) or value == "required":
         raise unsupported("tool_choice", value, '"auto" or "none"')
     if value not in ("auto", "none"):
-        raise Refusal("http.tool-choice", f"Invalid tool_choice: {value}", where="/tool_choice", extra={"param": "/tool_choice"})
+        raise Refusal("http.tool-choice", f"Invalid tool_choice: {value}", where="/tool_choice")
 
 
 def _check_response_format(value: Any) -> None:
@@ -219,6 +219,5 @@ def _check_response_format(value: Any) -> None:
             "http.response-format",
             f'response_format type must be one of "text" or "json_object", but got: {kind}',
             where="/response_format/type",
-            extra={"param": "/response_format/type"},
         )
     raise unsupported("response_format", value, 'absent or {"type": "text"}')

@@ -206,6 +206,8 @@ class _Walk:
                 )
             elif not kind.endswith("literal"):
                 raise self._unexpected(kind, "value", "'[', '{', or a literal")
+            elif self.number:
+                self._refuse_overflow()
             while open_brackets:
                 closing = open_brackets[-1]
                 context = "object" if closing == "'}'" else "array"
@@ -221,6 +223,11 @@ class _Walk:
                 break
             else:
                 return
+
+    def _refuse_overflow(self) -> None:
+        text = self.body[self.since : self.at].decode("ascii")
+        if math.isinf(float(text)):
+            raise _FaultError(f"[json.exception.out_of_range.406] number overflow parsing '{text}'")
 
     def _key(self, kind: str) -> None:
         if kind != "string literal":
@@ -283,8 +290,6 @@ class _Walk:
             self._next()
             raise self._fault(f"invalid number; {fault}", context, expected)
         self.number = True
-        if math.isinf(float(text)):
-            raise _FaultError(f"[json.exception.out_of_range.406] number overflow parsing '{text.decode()}'")
         return "number literal"
 
     def _string(self, context: str, expected: str) -> str:

@@ -30,6 +30,7 @@ class LimitedProtocol(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._turned_away = False
+        self._deaf = False
         self._reading: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
 
@@ -42,13 +43,11 @@ class LimitedProtocol(H11Protocol):
         self._turned_away = True
         self.transport = transport
         message = "bankml serve: too many connections"
-        transport.write(_response(Refusal("http.connections", message, status=503, kind="unavailable_error")))
-        # What the client is still sending is read and dropped for a moment, or a reset would take the answer from it.
-        self.loop.call_later(DRAIN_SECONDS, transport.close)
+        self._last_word(Refusal("http.connections", message, status=503, kind="unavailable_error"))
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
-        if self._turned_away:
+        if self._deaf:
             return
         if self._reading is None and (self.cycle is None or self.cycle.response_complete):
             self._reading = self.loop.call_later(READ_SECONDS, self._too_slow)
@@ -64,11 +63,8 @@ class LimitedProtocol(H11Protocol):
             super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP; not more than once on a connection."""
-        if self.transport.is_closing():
-            return
-        self.transport.write(_response(Refusal("http.malformed", msg)))
-        self.transport.close()
+        """Answer what is no HTTP."""
+        self._last_word(Refusal("http.malformed", msg))
 
     def pause_writing(self) -> None:
         """The client takes its answer slower than it is made."""
@@ -84,6 +80,12 @@ class LimitedProtocol(H11Protocol):
         """The server stops."""
         if not self._turned_away:
             super().shutdown()
+
+    def _last_word(self, refusal: Refusal) -> None:
+        self._deaf = True
+        self.transport.write(_response(refusal))
+        # What the client is still sending is read and dropped for a moment, or a reset would take the answer from it.
+        self.loop.call_later(DRAIN_SECONDS, self.transport.close)
 
     def _too_slow(self) -> None:
         self._reading = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bankml.core.refusal import Refusal
-from bankml.core.serve.fields import SAMPLING, check_names, malformed, unsupported
+from bankml.core.serve.fields import SAMPLING, check_names, ignored_by_llama, malformed, unsupported
 from bankml.core.serve.json_reader import server_error, type_error
 
 INT_MAX = 2**31 - 1
@@ -74,7 +74,7 @@ def read_chat(body: Any) -> ChatRequest:
     _integer(body, ("n_cmpl", "n"), 1, 1, 1)
     options = body.get("stream_options")
     if options is not None and not isinstance(options, dict):
-        raise malformed("stream_options", type_error("object", options), options, "an object")
+        raise ignored_by_llama("stream_options", type_error("object", options), options, "an object")
     return ChatRequest(
         conversation=conversation,
         stream=_boolean(body, "stream", False),
@@ -165,7 +165,7 @@ def _prefill(body: dict[str, Any], messages: list[Any]) -> tuple[str, bool]:
     if asked is not None and not isinstance(asked, bool):
         raise unsupported("continue_final_message", asked, "true or false")
     if body.get("echo") is not None and not isinstance(body["echo"], bool):
-        raise malformed("echo", type_error("boolean", body["echo"]), body["echo"], "true or false")
+        raise ignored_by_llama("echo", type_error("boolean", body["echo"]), body["echo"], "true or false")
     last = messages[-1] if messages else {}
     assistant_last = isinstance(last, dict) and last.get("role") == "assistant"
     if asked:
@@ -189,14 +189,14 @@ def _prefill(body: dict[str, Any], messages: list[Any]) -> tuple[str, bool]:
 def _template_kwargs(body: dict[str, Any]) -> dict[str, Any]:
     kwargs = body.get("chat_template_kwargs")
     if kwargs is not None and not isinstance(kwargs, dict):
-        raise malformed("chat_template_kwargs", type_error("object", kwargs), kwargs, "an object")
+        raise ignored_by_llama("chat_template_kwargs", type_error("object", kwargs), kwargs, "an object")
     merged = dict(kwargs or {})
     if isinstance(merged.get("enable_thinking"), str):
         message = 'invalid type for "enable_thinking" (expected boolean, got string)'
         raise Refusal("http.template-kwargs", message, where="/chat_template_kwargs/enable_thinking")
     effort = body.get("reasoning_effort")
     if effort is not None and not isinstance(effort, str):
-        raise malformed("reasoning_effort", type_error("string", effort), effort, "a string")
+        raise ignored_by_llama("reasoning_effort", type_error("string", effort), effort, "a string")
     if effort == "none":
         merged["enable_thinking"] = False
         merged.pop("reasoning_effort", None)
@@ -214,7 +214,7 @@ def _n_probs(body: dict[str, Any]) -> int:
     if body.get("logprobs") is True:
         top = body.get("top_logprobs")
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 0):
-            raise malformed("top_logprobs", type_error("number", top), top, "an integer from 0")
+            raise ignored_by_llama("top_logprobs", type_error("number", top), top, "an integer from 0")
         return DEFAULT_TOP_LOGPROBS if top is None else top
     return _integer(body, ("n_probs", "logprobs"), 0, 0, INT_MAX)
 
@@ -226,7 +226,7 @@ def _stop(body: dict[str, Any]) -> list[str]:
     if isinstance(stop, str):
         return [stop]
     if not isinstance(stop, list):
-        raise malformed("stop", type_error("string", stop), stop, "a string or an array of strings")
+        raise ignored_by_llama("stop", type_error("string", stop), stop, "a string or an array of strings")
     words = []
     for word in stop:
         if word in (None, [], {}):

@@ -66,7 +66,7 @@ class Resident:
             return
         if engine is self._engine:
             self._engine = None
-            self.thread.submit(engine.model.close)
+            self.thread.submit(engine.close)
         raise Refusal(
             "serve.file-changed",
             "the model file changed after it was verified: not answered; the next request verifies it again",
@@ -102,7 +102,7 @@ class Resident:
         """Wait for the running answer, then unload."""
         self.thread.shutdown(wait=True, cancel_futures=True)
         if self._engine is not None:
-            self._engine.model.close()
+            self._engine.close()
             self._engine = None
 
 

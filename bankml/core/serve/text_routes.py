@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.serve.chat import render
-from bankml.core.serve.fields import malformed
+from bankml.core.serve.fields import ignored_by_llama
 from bankml.core.serve.json_reader import server_error, type_error
 from bankml.core.serve.request import read_conversation
 
@@ -66,7 +66,7 @@ def _flag(body: dict[str, Any], name: str, default: bool) -> bool:
         return default
     if not isinstance(value, bool):
         # llama-server warns in its log and takes the default.
-        raise malformed(name, type_error("boolean", value), value, "true or false")
+        raise ignored_by_llama(name, type_error("boolean", value), value, "true or false")
     return value
 
 

@@ -99,8 +99,7 @@ def short_settings(params: SamplingParams) -> dict[str, Any]:
 def verbose(prepared: Prepared, completion: Completion, model: str, counts: shapes.Counts) -> dict[str, Any]:
     """The ``__verbose`` object: the answer in the shape of llama-server's own completion endpoint."""
     request = prepared.request
-    text = "" if request.stream else completion.text
-    stop_kind = "limit" if completion.finish_reason == "length" else "word" if completion.stop_word is not None else "eos"
+    text = "" if request.stream else completion.raw_text
     conversation = request.conversation
     header = "" if not conversation.add_generation_prompt and not conversation.prefill else _generation_prompt(prepared)
     return {
@@ -127,9 +126,9 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
             },
         ),
         "prompt": prepared.engine.tokenizer.join(prepared.prompt).decode("utf-8", "replace"),
-        "has_new_line": "\n" in completion.text,
-        "truncated": False,
-        "stop_type": stop_kind,
+        "has_new_line": "\n" in completion.raw_text,
+        "truncated": completion.truncated,
+        "stop_type": completion.stop_type,
         "stopping_word": completion.stop_word or "",
         "tokens_cached": completion.prompt_tokens + max(completion.completion_tokens - 1, 0),
         "timings": shapes.timings(counts),

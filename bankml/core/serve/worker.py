@@ -10,6 +10,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bankml.core.serve.shapes import Counts
+
 if TYPE_CHECKING:
     from bankml.core.engine import Completion, Step
 
@@ -20,10 +22,35 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class Took:
+    """A step, and what stood when it was made.
+
+    Attributes:
+        stopped: it completed a stop string.
+        counts: up to this step.
+    """
+
+    step: Step
+    stopped: bool
+    counts: Counts
+
+
+@dataclass(frozen=True)
 class Ended:
     """The last event of an answer: its totals."""
 
     completion: Completion
+
+
+def counted(completion: Completion) -> Counts:
+    """The numbers of a completion, up to now."""
+    return Counts(
+        prompt=completion.prompt_tokens,
+        cached=completion.cached_tokens,
+        completion=completion.completion_tokens,
+        prompt_ms=completion.prompt_ms,
+        predicted_ms=completion.predicted_ms,
+    )
 
 
 class Gone(Exception):  # noqa: N818 - not an error: a client may leave
@@ -51,7 +78,7 @@ class Wanted:
         self._gone.set()
 
 
-async def answer(thread: Executor, start: Callable[[], Completion], wanted: Wanted) -> AsyncIterator[Begun | Step | Ended]:
+async def answer(thread: Executor, start: Callable[[], Completion], wanted: Wanted) -> AsyncIterator[Begun | Took | Ended]:
     """Run a completion in ``thread`` and yield its events as they come.
 
     Raises:
@@ -59,9 +86,9 @@ async def answer(thread: Executor, start: Callable[[], Completion], wanted: Want
         Exception: whatever the engine raised; Refusals before the first step as well as after it.
     """
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[Begun | Step | Ended | BaseException] = asyncio.Queue()
+    queue: asyncio.Queue[Begun | Took | Ended | BaseException] = asyncio.Queue()
 
-    def put(item: Begun | Step | Ended | BaseException) -> None:
+    def put(item: Begun | Took | Ended | BaseException) -> None:
         # The loop may be gone when the server was stopped the hard way; nobody waits then.
         if not loop.is_closed():
             loop.call_soon_threadsafe(queue.put_nowait, item)
@@ -74,7 +101,7 @@ async def answer(thread: Executor, start: Callable[[], Completion], wanted: Want
             completion = start()
             put(Begun())
             for step in completion:
-                put(step)
+                put(Took(step, completion.stop_word is not None, counted(completion)))
             put(Ended(completion))
         except BaseException as error:
             put(error)
