@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Compiles statements to closures over (scope, run, output).
+
+The scopes are the reference's. A loop has one scope of its own for all its passes, so what a pass sets the next one
+sees and nobody after the loop; a macro runs in a copy of the scope it is called from, not of the one it was written in.
+A ``break`` or ``continue`` throws away what the ``if`` around it had printed so far, and a loop whose every pass ended
+in ``continue`` runs its ``else``.
+
+Source: common/jinja/runtime.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bankml.core.text.jinja import nodes
+from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LocatedFault, TemplateFault
+from bankml.core.text.jinja.expressions import Expression, ExpressionCompiler, Scope
+from bankml.core.text.jinja.run import Run, mark
+from bankml.core.text.jinja.strings import joined
+from bankml.core.text.jinja.values import Args, Func, Loop, Pair, Undefined, as_text, check_key, type_name
+
+Statement = Callable[[Scope, Run, list[bytes]], None]
+Place = Callable[[TemplateFault], LocatedFault]
+_Target = Callable[[Scope, Any], None]
+
+
+def emit(value: Any, run: Run, out: list[bytes]) -> None:
+    """Prints a value: strings and numbers as text, arrays element by element, everything else not at all."""
+    if isinstance(value, bytes):
+        run.printed(value)
+        out.append(value)
+    elif isinstance(value, (int, float)):
+        out.append(as_text(value, run))
+        run.printed(out[-1])
+    elif isinstance(value, (list, tuple)):
+        run.spend(len(value))
+        for item in value:
+            emit(item, run, out)
+
+
+def text_of(out: list[bytes], run: Run) -> bytes:
+    """What was printed, as one string."""
+    run.room(sum(map(len, out)))
+    return joined(out) if run.pieces else b"".join(out)
+
+
+class Compiler(ExpressionCompiler):
+    """Closures for the statements of one template."""
+
+    def statement(self, node: nodes.Node) -> Statement:
+        """The closure of a node between texts: a statement, or an expression that is printed."""
+        method = self._STATEMENTS.get(type(node))
+        if method is not None:
+            return method(self, node)
+        if isinstance(node, nodes.Literal) and isinstance(node.value, bytes):
+            return self._text(node.value)
+        value_of = self.expression(node)
+
+        def show(scope: Scope, run: Run, out: list[bytes]) -> None:
+            value = value_of(scope, run)
+            if type(value) is bytes:
+                run.printed(value)
+                out.append(value)
+            else:
+                emit(value, run, out)
+
+        return show
+
+    def body(self, statements: list[nodes.Node]) -> Statement:
+        """The closure of statements in a row."""
+        compiled = [self.statement(node) for node in statements if not isinstance(node, nodes.Noop)]
+        if len(compiled) == 1:
+            return compiled[0]
+
+        def run_all(scope: Scope, run: Run, out: list[bytes]) -> None:
+            for statement in compiled:
+                statement(scope, run, out)
+
+        return run_all
+
+    def block(self, statements: list[nodes.Node]) -> Callable[[Scope, Run], bytes]:
+        """The closure of statements whose output is a value."""
+        body, weight = self.body(statements), 1 + sum(node.weight for node in statements)
+
+        def collect(scope: Scope, run: Run) -> bytes:
+            run.spend(weight)
+            out: list[bytes] = []
+            body(scope, run, out)
+            return text_of(out, run)
+
+        return collect
+
+    def _text(self, text: bytes) -> Statement:
+        def show(scope: Scope, run: Run, out: list[bytes]) -> None:
+            run.printed(text)
+            out.append(text)
+
+        return show
+
+    def _noop(self, node: nodes.Node) -> Statement:
+        return lambda scope, run, out: None
+
+    def _break(self, node: nodes.Node) -> Statement:
+        def leave(scope: Scope, run: Run, out: list[bytes]) -> None:
+            raise BreakSignal
+
+        return leave
+
+    def _continue(self, node: nodes.Node) -> Statement:
+        def skip(scope: Scope, run: Run, out: list[bytes]) -> None:
+            raise ContinueSignal
+
+        return skip
+
+    def _if(self, node: nodes.If) -> Statement:
+        arms: list[tuple[Expression, Statement, Place]] = []
+        last: list[nodes.Node] = [node]
+        while len(last) == 1 and isinstance(last[0], nodes.If):
+            arm = last[0]
+            arms.append((self.expression(arm.test), self.body(arm.body), self.place(arm)))
+            last = arm.alternate
+        otherwise = self.body(last)
+
+        def choose(scope: Scope, run: Run, out: list[bytes]) -> None:
+            printed = len(out)
+            try:
+                for test, body, place in arms:
+                    value = test(scope, run)
+                    try:
+                        if not value:
+                            continue
+                    except TemplateFault as fault:
+                        raise place(fault) from None
+                    body(scope, run, out)
+                    return
+                otherwise(scope, run, out)
+            except (BreakSignal, ContinueSignal):
+                del out[printed:]
+                raise
+
+        return choose
+
+    def _for(self, node: nodes.For) -> Statement:
+        select = node.iterable if isinstance(node.iterable, nodes.Select) else None
+        iterable = self.expression(select.value if select else node.iterable)
+        test = self.expression(select.test) if select else None
+        body, otherwise, place = self.body(node.body), self.body(node.alternate), self.place(node)
+        assign, arity = self._loop_target(node.target)
+        weight = 4 + sum(child.weight for child in node.body)
+
+        def items_of(scope: Scope, run: Run) -> list[Any]:
+            """The values to pass through, those that the condition drops already left out."""
+            values = iterable(scope, run)
+            if run.trace:
+                mark(values, b"array_access", *([b"object_access"] if isinstance(values, dict) else []))
+            if isinstance(values, dict):
+                items = [Pair.of(pair) for pair in values.items()] if arity else list(values)
+            elif isinstance(values, (list, tuple)):
+                items = list(values)
+            elif isinstance(values, Undefined):
+                items = []
+            else:
+                raise TemplateFault(b"Expected iterable or object type in for loop: got " + type_name(values))
+            run.spend(len(items) * (weight if test is None else weight + node.iterable.weight))
+            if arity:
+                for item in items:
+                    _check_arity(item, arity, b"Cannot unpack non-iterable type: ", b"")
+            elif assign is None and items:
+                raise TemplateFault(b"Invalid loop variable(s): " + node.target.kind.encode())
+            if test is None or assign is None:
+                return items
+            kept = []
+            for item in items:
+                inner = dict(scope)
+                assign(inner, item)
+                if test(inner, run):
+                    kept.append(item)
+            return kept
+
+        def loop(outer: Scope, run: Run, out: list[bytes]) -> None:
+            scope = dict(outer)
+            try:
+                items = items_of(scope, run)
+            except TemplateFault as fault:
+                raise place(fault) from None
+            count, finished = len(items), False
+            for i, item in enumerate(items):
+                scope[b"loop"] = _loop_variable(items, i, count)
+                try:
+                    if assign is not None:
+                        assign(scope, item)
+                except TemplateFault as fault:
+                    raise place(fault) from None
+                try:
+                    body(scope, run, out)
+                except ContinueSignal:
+                    continue
+                except BreakSignal:
+                    break
+                finished = True
+            if not finished:
+                otherwise(outer, run, out)
+
+        return loop
+
+    def _loop_target(self, target: nodes.Node) -> tuple[_Target | None, int]:
+        """How a pass names its item, and how many names an item is unpacked into (0: none)."""
+        if isinstance(target, nodes.Name):
+            name = target.name
+
+            def assign(scope: Scope, item: Any) -> None:
+                scope[name] = item
+
+            return assign, 0
+        if isinstance(target, nodes.Sequence) and target.is_tuple:
+            return self._unpack(target.items, b"Cannot unpack non-identifier type: "), len(target.items)
+        return None, 0
+
+    def _unpack(self, targets: list[nodes.Node], complaint: bytes) -> _Target:
+        names = [target.name if isinstance(target, nodes.Name) else target for target in targets]
+
+        def assign(scope: Scope, item: Any) -> None:
+            for name, value in zip(names, item, strict=True):
+                if isinstance(name, nodes.Node):
+                    raise TemplateFault(complaint + name.kind.encode())
+                scope[name] = value
+
+        return assign
+
+    def _set(self, node: nodes.Set) -> Statement:
+        value_of: Expression = self.expression(node.value) if node.value is not None else self.block(node.body)
+        place, target = self.place(node), node.target
+        if isinstance(target, nodes.Name):
+            name = target.name
+
+            def set_name(scope: Scope, run: Run, out: list[bytes]) -> None:
+                scope[name] = value_of(scope, run)
+
+            return set_name
+        assign = self._set_target(target)
+
+        def set_(scope: Scope, run: Run, out: list[bytes]) -> None:
+            value = value_of(scope, run)
+            try:
+                assign(scope, run, value)
+            except TemplateFault as fault:
+                raise place(fault) from None
+
+        return set_
+
+    def _set_target(self, target: nodes.Node) -> Callable[[Scope, Run, Any], None]:
+        if isinstance(target, nodes.Sequence) and target.is_tuple:
+            unpack = self._unpack(target.items, b"Cannot unpack to non-identifier in set: ")
+            arity = len(target.items)
+
+            def set_names(scope: Scope, run: Run, value: Any) -> None:
+                _check_arity(value, arity, b"Cannot unpack non-iterable type in set: ", b" in set")
+                unpack(scope, value)
+
+            return set_names
+        if not isinstance(target, nodes.Member):
+            return self._no_target(b"Invalid LHS inside assignment expression: " + target.kind.encode())
+        if target.computed:
+            return self._no_target(b"Cannot assign to computed member")
+        if not isinstance(target.property, nodes.Name):
+            return self._no_target(b"Cannot assign to member with non-identifier property")
+        owner, name = self.expression(target.object), target.property.name
+
+        def set_member(scope: Scope, run: Run, value: Any) -> None:
+            holder = owner(scope, run)
+            if not isinstance(holder, dict):
+                raise TemplateFault(b"Cannot assign to member of non-object")
+            check_key(name)
+            holder[name] = value
+
+        return set_member
+
+    def _no_target(self, message: bytes) -> Callable[[Scope, Run, Any], None]:
+        def refuse(scope: Scope, run: Run, value: Any) -> None:
+            raise TemplateFault(message)
+
+        return refuse
+
+    def _macro(self, node: nodes.Macro) -> Statement:
+        place = self.place(node)
+        if not isinstance(node.name, nodes.Name):
+            refused = self.refuse(node, b"Macro name must be an identifier")
+
+            def refuse(scope: Scope, run: Run, out: list[bytes]) -> None:
+                refused(scope, run)
+
+            return refuse
+        name = node.name.name
+        bind, block = self._parameters(name, node.args, place), self.block(node.body)
+
+        def handler(args: Args) -> bytes:
+            scope = dict(args.scope)
+            bind(args, scope)
+            return block(scope, args.run)
+
+        def define(scope: Scope, run: Run, out: list[bytes]) -> None:
+            scope[name] = Func(name, handler)
+
+        return define
+
+    def _parameters(self, name: bytes, heads: list[nodes.Node], place: Place) -> Callable[[Args, Scope], None]:
+        """Binds arguments as the reference does: by their number, so a default stands only behind the last argument."""
+        heads_of: list[tuple[bytes | None, bytes, Expression | None]] = []
+        for head in heads:
+            if isinstance(head, nodes.Name):
+                heads_of.append((head.name, b"", None))
+            elif isinstance(head, nodes.KeywordArgument) and isinstance(head.key, nodes.Name):
+                heads_of.append((head.key.name, b"", self.expression(head.value)))
+            elif isinstance(head, nodes.KeywordArgument):
+                heads_of.append((None, b"Keyword argument key must be an identifier in '%b'" % name, None))
+            else:
+                heads_of.append((None, b"Invalid parameter type in '%b'" % name, None))
+
+        def bind(args: Args, scope: Scope) -> None:
+            given = len(args.values)
+            for i, (key, complaint, default) in enumerate(heads_of):
+                if i >= given and default is None and not complaint.startswith(b"Keyword"):
+                    raise TemplateFault(b"Not enough arguments provided to '%b'" % name)
+                if key is None:
+                    raise TemplateFault(complaint)
+                if i < given:
+                    scope[key] = args.named(key, i)
+                elif default is not None:
+                    scope[key] = default(args.scope, args.run)
+
+        return bind
+
+    def _call_block(self, node: nodes.CallBlock) -> Statement:
+        callee, args = self.expression(node.call.callee), [self.expression(arg) for arg in node.call.args]
+        place = self.place(node)
+        bind, block = self._parameters(b"caller", node.args, place), self.block(node.body)
+
+        def call(scope: Scope, run: Run, out: list[bytes]) -> None:
+            function = callee(scope, run)
+            written_in = dict(scope)
+
+            def caller(inner: Args) -> bytes:
+                own = dict(written_in)
+                bind(inner, own)
+                return block(own, inner.run)
+
+            called_from = {**scope, b"caller": Func(b"caller", caller)}
+            try:
+                if type(function) is not Func:
+                    raise TemplateFault(b"Callee is not a function: got " + type_name(function))
+                emit(function.invoke(run, called_from, [arg(scope, run) for arg in args]), run, out)
+            except TemplateFault as fault:
+                raise place(fault) from None
+
+        return call
+
+    def _filter_block(self, node: nodes.FilterBlock) -> Statement:
+        block, apply, place = self.block(node.body), self.filter_function(node.filter), self.place(node)
+
+        def filtered(scope: Scope, run: Run, out: list[bytes]) -> None:
+            text = block(scope, run)
+            try:
+                emit(apply(text, scope, run), run, out)
+            except TemplateFault as fault:
+                raise place(fault) from None
+
+        return filtered
+
+    _STATEMENTS: dict[type[nodes.Node], Callable[[Any, Any], Statement]] = {
+        nodes.Noop: _noop,
+        nodes.Break: _break,
+        nodes.Continue: _continue,
+        nodes.If: _if,
+        nodes.For: _for,
+        nodes.Set: _set,
+        nodes.Macro: _macro,
+        nodes.CallBlock: _call_block,
+        nodes.FilterBlock: _filter_block,
+    }
+
+
+def _check_arity(value: Any, arity: int, not_iterable: bytes, where: bytes) -> None:
+    if not isinstance(value, (list, tuple)):
+        raise TemplateFault(not_iterable + type_name(value))
+    if len(value) != arity:
+        raise TemplateFault(b"Too %b items to unpack%b" % (b"few" if arity > len(value) else b"many", where))
+
+
+def _loop_variable(items: list[Any], i: int, count: int) -> Loop:
+    return Loop(
+        {
+            b"index": i + 1,
+            b"index0": i,
+            b"revindex": count - i,
+            b"revindex0": count - i - 1,
+            b"first": i == 0,
+            b"last": i == count - 1,
+            b"length": count,
+            b"previtem": items[i - 1] if i else _NO_PREVIOUS,
+            b"nextitem": items[i + 1] if i + 1 < count else _NO_NEXT,
+        }
+    )
+
+
+_NO_PREVIOUS = Undefined(b"previtem")
+_NO_NEXT = Undefined(b"nextitem")
