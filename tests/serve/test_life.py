@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A server's life: the port, the signals, a client that leaves, a file that changes under it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from .conftest import Served
+
+LONG = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3000, "ignore_eos": True, "stream": True}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    running: list[Served] = []
+
+    def begin(model: Path, *options: str) -> Served:
+        running.append(Served(model, tmp_path / f"log{len(running)}", *options))
+        return running[-1]
+
+    yield begin
+    for each in running:
+        each.stop(signal.SIGKILL)
+
+
+def wait_for(there: Callable[[], Any], seconds: float = 10.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := there()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "bankml", "serve", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_it_says_when_it_listens(served: Served) -> None:
+    assert re.search(r"verified \(sha256 b179c9523d0e.*\).*llama-threads 3.*listening on http://127\.0\.0\.1:\d+\n", served.rows())
+
+
+def test_a_port_in_use_is_named(served: Served, smollm2: Path) -> None:
+    started = time.monotonic()
+    done = serve(str(smollm2), "--listen", f"127.0.0.1:{served.port}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"bankml: cannot listen on 127.0.0.1:{served.port}: another program does")
+    assert done.stdout == ""
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_quickly_in_the_middle_of_an_answer(start: Callable[..., Served], smollm2: Path, sent: signal.Signals) -> None:
+    server = start(smollm2, "--quiet")
+    with server.post("/v1/chat/completions", LONG, stream=True) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        began = time.monotonic()
+        assert server.stop(sent) == 0
+        assert time.monotonic() - began < 5
+        rest = b"\n".join(lines)
+    assert b"[DONE]" not in rest
+    assert b"bankml serve is stopping" in rest
+    assert "Traceback" not in server.rows()
+
+
+def test_a_client_that_leaves_stops_its_answer(served: Served) -> None:
+    for stream in (True, False):
+        before = served.rows().count("the client went away")
+        connection = socket.create_connection(("127.0.0.1", served.port))
+        body = str({**LONG, "stream": stream}).replace("'", '"').replace("True", "true").replace("False", "false").encode()
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        connection.sendall(head % len(body) + body)
+        time.sleep(0.5)
+        connection.close()
+        wait_for(lambda before=before: served.rows().count("the client went away") > before)
+        assert served.chat(max_tokens=1).status_code == 200
+
+
+def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinned_home: Path) -> None:
+    server = start(pinned_home, "--quiet")
+    ask = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temperature": 0}
+    assert server.post("/v1/chat/completions", ask).status_code == 200
+    good = pinned_home.with_suffix(".good")
+    os.rename(pinned_home, good)
+    changed = bytearray(good.read_bytes())
+    changed[-1] ^= 1
+    pinned_home.write_bytes(changed)
+
+    answer = server.post("/v1/chat/completions", ask)
+    assert answer.status_code == 503
+    assert answer.json()["error"]["type"] == "unavailable_error"
+    assert "changed" in answer.json()["error"]["message"]
+    assert "bankml_receipt" not in answer.text
+
+    answer = server.post("/v1/chat/completions", {**ask, "stream": True})
+    assert answer.status_code == 503
+    assert "bankml_receipt" not in answer.text
+    assert server.get("/bankml").json()["resident"] is False
+    assert server.get("/health").status_code == 200
+
+    os.replace(good, pinned_home)
+    answer = server.post("/v1/chat/completions", ask)
+    assert answer.status_code == 200
+    assert answer.json()["bankml_receipt"]["model_sha256"].startswith("b179c9523d0e")
+    assert "Traceback" not in server.rows()
+
+
+def test_a_file_swapped_during_an_answer_takes_its_receipt(start: Callable[..., Served], pinned_home: Path) -> None:
+    server = start(pinned_home, "--quiet")
+    with server.post("/v1/chat/completions", {**LONG, "max_tokens": 150}, stream=True) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        os.utime(pinned_home)
+        rest = b"\n".join(lines)
+    assert b"changed" in rest
+    assert b"bankml_receipt" not in rest
+    assert b"[DONE]" not in rest
+    assert server.chat(max_tokens=1).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["/nowhere/model.gguf"], 1, "model.gguf"),
+        (["no-such-model"], 1, "no-such-model"),
+        (["/"], 1, "/"),
+        (["--listen", "0.0.0.0:1"], 1, "loopback"),
+        (["--ctx", "0"], 1, "--ctx"),
+    ],
+)
+def test_bad_starts(arguments: list[str], code: int, said: str) -> None:
+    done = serve(*arguments)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unpinned_file_is_not_served(own_home: Path, smollm2: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone.gguf"
+    alone.symlink_to(smollm2)
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(smollm2.read_bytes()[: 1 << 20])
+    done = serve(str(copy))
+    assert done.returncode in (2, 3)
+    assert done.stderr.startswith("bankml: ")
+
+
+def test_threads_come_from_the_environment(start: Callable[..., Served], smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BANKML_THREADS", "1")
+    monkeypatch.setenv("BANKML_LLAMA_THREADS", "2")
+    server = start(smollm2, "--ctx", "512")
+    settings = server.get("/bankml").json()["settings"]
+    assert (settings["threads"], settings["llama_threads"], settings["ctx"]) == (1, 2, 512)
+    assert server.chat(max_tokens=1).json()["bankml_receipt"]["llama_threads"] == 2
+    assert requests.get(server.base + "/props", timeout=10).json()["default_generation_settings"]["n_ctx"] == 512
