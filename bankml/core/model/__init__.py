@@ -1,7 +1,31 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Models: plan, weights, KV cache, the graph of each architecture."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from bankml.core.home import cache_dir
 from bankml.kernels import prepare
 
+if TYPE_CHECKING:
+    from bankml.core.model.model import Model
+    from bankml.core.model.plan import Plan
+
+# Before any kernel is imported: where its compiled code lives.
 prepare(cache_dir())
+
+__all__ = ["Model", "Plan"]
+
+
+def __getattr__(name: str) -> Any:
+    # The model loads numba; a plan does without.
+    if name == "Model":
+        from bankml.core.model.model import Model
+
+        return Model
+    if name == "Plan":
+        from bankml.core.model.plan import Plan
+
+        return Plan
+    raise AttributeError(name)
