@@ -128,7 +128,7 @@ def test_kv_overflow():
     verdict = judge_bytes(data, size=len(data))
     assert verdict.reasons[0].message.startswith("KV cache size per token overflows")
     assert verdict.kv_f16_bytes_per_token is None
-    assert "gguf.key-type" in codes(data)
+    assert {"gguf.kv-overflow", "gguf.key-type"} <= set(codes(data))
 
 
 def test_booleans_count_as_integers():
@@ -190,6 +190,11 @@ def test_two_million_nested_arrays_are_refused_at_once():
     assert codes(data) == ["gguf.array-depth"]
 
 
+def test_keys_of_absurd_size_together_are_refused():
+    data = gguf([pair(f"{i:03d}" + "k" * 60_000, U16, i) for i in range(80)])
+    assert codes(data) == ["gguf.keys-size"]
+
+
 def test_a_hostile_name_cannot_break_the_report(tmp_path, bankml):
     name = '"\\\n\x1b[31m\x07\u202eё'
     path = tmp_path / "m.gguf"
@@ -221,6 +226,7 @@ def test_command(tmp_path, bankml, data, code, verdict):
 def test_command_cannot_read(tmp_path, bankml):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    assert [reason.code for reason in judge(tmp_path).reasons] == ["gguf.unreadable"]
     for path, found in ((tmp_path, "a directory"), (tmp_path / "no", "No such file or directory"), (pipe, "not a regular file")):
         answer = bankml("guard", path)
         assert answer.code == 1
