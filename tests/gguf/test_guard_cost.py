@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the guard costs: time and memory of its own, on large hostile headers and on large real ones."""
+"""What the guard costs: time and memory of its own, on large hostile headers and on large real ones.
+
+Processor time is measured, the best of three: other programs on the machine do not make the guard slow.
+"""
 
 import json
 import subprocess
@@ -65,9 +68,9 @@ def test_even_the_largest_headers_take_a_moment(tmp_path, name):
     path.write_bytes(FILES[name][0]())
     spent = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         judge(path)
-        spent.append(time.perf_counter() - started)
+        spent.append(time.process_time() - started)
     assert min(spent) < 0.5
 
 
@@ -86,7 +89,7 @@ def test_a_hostile_header_cannot_pass_a_limit_on_the_address_space(tmp_path):
 def test_the_real_model_is_judged_quickly(smollm2):
     spent = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         judge(smollm2)
-        spent.append(time.perf_counter() - started)
+        spent.append(time.process_time() - started)
     assert min(spent) < 0.2

@@ -15,9 +15,9 @@ CASES = all_cases()
 def best_of_three(data):
     spent = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         verdict = judge_bytes(data, size=len(data))
-        spent.append(time.perf_counter() - started)
+        spent.append(time.process_time() - started)
     return min(spent), verdict
 
 

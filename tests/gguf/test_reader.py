@@ -135,12 +135,12 @@ def test_a_vocabulary_of_150k_tokens_is_quick(tmp_path):
     path = write(tmp_path / "m.gguf", kv)
     opening, reading = [], []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         with GgufFile.open(path) as file:
-            opening.append(time.perf_counter() - started)
-            started = time.perf_counter()
+            opening.append(time.process_time() - started)
+            started = time.process_time()
             assert [file.kv[key] for key, _, _ in kv] == [value for _, _, value in kv]
-            reading.append(time.perf_counter() - started)
+            reading.append(time.process_time() - started)
     assert min(opening) < 0.4
     assert min(reading) < 0.4
 
