@@ -12,13 +12,15 @@ import math
 import numpy as np
 from numba import njit
 
+from . import quantize, quantize_k
 from .isa import W
 from .mathf import expf, vswiglu
 from .quantize import quantize_row
+from .quantize_k import quantize_row as quantize_row_k
 from .simd import ld_f32, ld_i64, round_bf16, round_f16, st_f32, vadd, vld, vmul, vsplat, vst
 from .team import kernel
 
-FORM_F32, FORM_F16, FORM_BF16, FORM_Q8 = range(4)
+FORM_F32, FORM_F16, FORM_BF16, FORM_Q8, FORM_Q8K = range(5)
 
 # Words of the argument block.
 FIELDS = 16
@@ -42,11 +44,20 @@ FIELDS = 16
 ) = range(16)
 
 
+def formed_bytes(form: int, k: int) -> int:
+    """Bytes from one formed row of k values to the next."""
+    if form == FORM_Q8:
+        return quantize.row_bytes(k)
+    return quantize_k.row_bytes(k) if form == FORM_Q8K else 4 * k + 64
+
+
 @njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def form_row(x, k, to, form, minus_offset):
     """Write k floats at x in the form that a product reads."""
     if form == 3:
         quantize_row(x, k, to, minus_offset)
+    elif form == 4:
+        quantize_row_k(x, k, to, minus_offset)
     elif form == 1:
         for i in range(k):
             st_f32(to, i, round_f16(ld_f32(x, i)))

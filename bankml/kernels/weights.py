@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,28 +39,39 @@ class WeightType:
         return W if self.packed else 4
 
 
-# type id -> (name, module, form of the activations)
-_MODULES = {
-    0: ("F32", "floats", rows.FORM_F32),
-    1: ("F16", "floats", rows.FORM_F16),
-    3: ("Q4_1", "q4_1", rows.FORM_Q8),
-    8: ("Q8_0", "q8_0", rows.FORM_Q8),
-    30: ("BF16", "floats", rows.FORM_BF16),
+@dataclass(frozen=True)
+class _Row:
+    """`module` has the kernels; `odd_rows` those for rows that do not divide by 8, where the reference takes others."""
+
+    name: str
+    module: str
+    form: int
+    odd_rows: str = ""
+
+
+_TABLE = {
+    0: _Row("F32", "floats", rows.FORM_F32),
+    1: _Row("F16", "floats", rows.FORM_F16),
+    3: _Row("Q4_1", "q4_1", rows.FORM_Q8),
+    8: _Row("Q8_0", "q8_0", rows.FORM_Q8),
+    30: _Row("BF16", "floats", rows.FORM_BF16),
 }
-TYPE_IDS = frozenset(_MODULES)
-_loaded: dict[int, WeightType] = {}
+TYPE_IDS = frozenset(_TABLE)
+# The reference repacks some types in groups of eight rows, and only whole matrices of them.
+REPACKED_ROWS = 8
 
 
-def weight_type(type_id: int) -> WeightType:
-    """The type's kernels, compiled or taken from the cache at the first call."""
-    if type_id not in _loaded:
-        name, module, form = _MODULES[type_id]
-        m = importlib.import_module(f"bankml.kernels.{module}")
-        if module == "floats":
-            size = 4 if type_id == 0 else 2
-            _loaded[type_id] = WeightType(type_id, name, 1, size, 0, form, 0, m.gemv, m.gemm, m.get_rows, None)
-        else:
-            _loaded[type_id] = WeightType(
-                type_id, name, m.BLOCK, m.BYTES, m.PACKED, form, m.MINUS_OFFSET, m.gemv, m.gemm, m.get_rows, m.pack
-            )
-    return _loaded[type_id]
+@functools.cache
+def _load(type_id: int, module: str) -> WeightType:
+    row = _TABLE[type_id]
+    m = importlib.import_module(f"bankml.kernels.{module}")
+    if module == "floats":
+        size = 4 if type_id == 0 else 2
+        return WeightType(type_id, row.name, 1, size, 0, row.form, 0, m.gemv, m.gemm, m.get_rows, None)
+    return WeightType(type_id, row.name, m.BLOCK, m.BYTES, m.PACKED, row.form, m.MINUS_OFFSET, m.gemv, m.gemm, m.get_rows, m.pack)
+
+
+def weight_type(type_id: int, n_rows: int) -> WeightType:
+    """The kernels for a matrix of this type and number of rows, compiled or taken from the cache at the first call."""
+    row = _TABLE[type_id]
+    return _load(type_id, row.odd_rows if row.odd_rows and n_rows % REPACKED_ROWS else row.module)

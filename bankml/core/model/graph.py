@@ -103,7 +103,7 @@ class Buffers:
 
 def formed_stride(matrix: Matrix) -> int:
     """Bytes from one formed row to the next."""
-    return int(quantize.row_bytes(matrix.k)) if matrix.kind.form == rows.FORM_Q8 else 4 * matrix.k + 64
+    return rows.formed_bytes(matrix.kind.form, matrix.k)
 
 
 @dataclass

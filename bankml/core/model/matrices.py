@@ -53,7 +53,7 @@ class Weights:
         arena = Arena()
         self.matrices: dict[str, Matrix] = {}
         for name, (rows, k) in plan.matrices.items():
-            kind = weight_type(gguf.tensors[name].type_id)
+            kind = weight_type(gguf.tensors[name].type_id, rows)
             if kind.packed:
                 size = (rows + kind.group - 1) // kind.group * (k // kind.block) * kind.packed
                 self.matrices[name] = Matrix(kind, rows, k, arena.reserve(size))
