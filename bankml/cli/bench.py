@@ -94,11 +94,15 @@ def bench_start(model: str | None, ctx: int, rounds: int, threads: int, referenc
 
 
 class _Rounds:
-    """A progress bar over the rounds, on a terminal only."""
+    """A progress bar over the rounds, on a terminal only, after a note when the machine is busy."""
 
     def __init__(self, rounds: int) -> None:
         from tqdm import tqdm
 
+        busy = os.getloadavg()[0]
+        if busy > 0.5:
+            # Spinning threads lose far more to other processes than claiming ones: a ratio measured then flatters ours.
+            click.echo(f"note: the machine is busy (load {busy:.1f}); the numbers will not be those of an idle one", err=True)
         self._bar = tqdm(total=rounds, desc="rounds", file=sys.stderr, disable=not sys.stderr.isatty(), leave=False)
 
     def __enter__(self) -> Callable[[], object]:
