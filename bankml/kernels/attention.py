@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit, types
 
 from .isa import W
-from .mathf import emit_vexp, expf
+from .mathf import emit_vexp, expf, expf_row
 from .rows import form_row
 from .simd import (
     ADDR,
@@ -157,21 +157,28 @@ def attend_span(q, keys, values, dim, first, last, scale, cells, scratch, out):
     for d in range(dim):
         st_f32(scratch, d, round_f16(ld_f32(q, d)))
     scores(keys, scratch, dim, first, last, scale, weights)
+    # The running maximum of the scores decides every exponent before any is taken.
     top = np.float32(-math.inf)
-    total = np.float32(0.0)
     for c in range(first, last):
         s = ld_f32(weights, c)
         if s > top:
-            by = expf(top - s)
+            st_f32(rescales, c, top - s)
             top = s
-            st_f32(weights, c, np.float32(1.0))
+            st_f32(weights, c, np.float32(0.0))
+        else:
+            st_f32(rescales, c, np.float32(1.0))
+            st_f32(weights, c, s - top)
+    expf_row(weights + 4 * first, last - first)
+    total = np.float32(0.0)
+    for c in range(first, last):
+        by = ld_f32(rescales, c)
+        if by <= np.float32(0.0):
+            by = expf(by)
             st_f32(rescales, c, by)
             total = fma32(total, by, np.float32(1.0))
         else:
-            p = expf(s - top)
-            st_f32(weights, c, p)
             st_f32(rescales, c, np.float32(-1.0))
-            total = total + p
+            total = total + ld_f32(weights, c)
     st_f32(out, 0, top)
     st_f32(out, 1, total)
     d = 0
