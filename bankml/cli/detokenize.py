@@ -12,15 +12,15 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 
 
 @click.command("detokenize", context_settings={"ignore_unknown_options": True})
-@click.argument("model")
+@click.argument("model", required=False)
 @click.argument("ids", nargs=-1)
 @click.option("--no-special", is_flag=True, help="Leave control tokens out.")
 @click.option("--clean", is_flag=True, help="Drop added tokens and clean up spaces, as llama_detokenize does.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"content": ...}; bytes that are not UTF-8 become U+FFFD.')
-def command(model: str, ids: tuple[str, ...], no_special: bool, clean: bool, as_json: bool) -> None:
+def command(model: str | None, ids: tuple[str, ...], no_special: bool, clean: bool, as_json: bool) -> None:
     """Print the text of token ids.
 
-    MODEL is a name from `bankml list` or a path. The ids are given as arguments, or as JSON on standard input: a list, or
+    MODEL is a name from `bankml list` or a path; none means the default model. The ids are given as arguments, or as JSON on standard input: a list, or
     an object with "tokens", as `bankml tokenize` prints it. The bytes are written as they are, nothing added.
     """
     from bankml.core.gguf.reader import GgufFile

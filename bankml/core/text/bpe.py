@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Final
 
 _PRINTABLE: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
@@ -22,6 +23,14 @@ _LONG: Final = 96
 def spell(word: str) -> str:
     """The word in GPT-2's characters, one for each byte of its UTF-8."""
     return word.encode("utf-8", "surrogatepass").decode("latin-1").translate(BYTE_CHARS)
+
+
+def fallback(part: str, ids: Mapping[str, int]) -> list[int]:
+    """The ids of a merged part that is no token: its ASCII characters are looked up, no others have a token.
+
+    Source: llm_tokenizer_bpe_session::tokenize, src/llama-vocab.cpp.
+    """
+    return [ids[char] for char in part if char < "\x80" and char in ids]
 
 
 class Merges:
@@ -48,7 +57,7 @@ class Merges:
 
     def _short(self, parts: list[str]) -> list[str]:
         rank = self._ranks.get
-        ranks = [rank(f"{left} {right}", _UNMERGED) for left, right in zip(parts, parts[1:], strict=False)]
+        ranks = [rank(f"{left} {right}", _UNMERGED) for left, right in pairwise(parts)]
         while ranks:
             best = min(ranks)
             if best == _UNMERGED:
@@ -70,7 +79,7 @@ class Merges:
         """
         rank = self._ranks.get
         size = len(parts)
-        ranks = [rank(f"{left} {right}", -1) for left, right in zip(parts, parts[1:], strict=False)]
+        ranks = [rank(f"{left} {right}", -1) for left, right in pairwise(parts)]
         ranks.append(-1)
         after = list(range(1, size + 1))
         before = list(range(-1, size))

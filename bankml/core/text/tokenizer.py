@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Self
 
 from bankml.core.refusal import Refusal
-from bankml.core.text.bpe import Merges, spell
+from bankml.core.text.bpe import Merges, fallback, spell
 from bankml.core.text.pretokenizer import Pretokenizer
 from bankml.core.text.utf8 import decode_lenient
 from bankml.core.text.vocab import Vocab
@@ -16,10 +16,13 @@ from bankml.core.text.vocab_special import CONTROL, LSTRIP, RSTRIP, UNKNOWN
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile
+    from bankml.core.text.bpe_table import MergeTable
 
 _SPACE: Final = " \t\n\v\f\r"
 _CACHED_LENGTH: Final = 64
 _CACHED_WORDS: Final = 1 << 16
+# Characters from which the native merging pays for numba's import and its own table.
+_NATIVE_LENGTH: Final = 1 << 17
 
 _CLEAN_UPS: Final = (
     (re.compile(rb" (?=[?!.,])"), b""),
@@ -41,6 +44,7 @@ class Tokenizer:
         self._merges = Merges(vocab.merges)
         self._words: dict[str, list[int]] = {}
         self._pieces: dict[int, bytes] = {}
+        self._table: MergeTable | None = None
 
     @classmethod
     def from_gguf(cls, gguf: GgufFile) -> Self:
@@ -182,7 +186,7 @@ class Tokenizer:
             return []
         if isinstance(text, bytes):
             try:
-                text = text.decode("utf-8")
+                return self._partition(text.decode("utf-8"), parse_special, "utf-8")
             except UnicodeDecodeError:
                 # As latin-1, one character is one byte, and the tokens are looked for as their bytes.
                 cut = self._partition(text.decode("latin-1"), parse_special, "latin-1")
@@ -212,16 +216,34 @@ class Tokenizer:
         return parts
 
     def _encode_text(self, text: str, ids: list[int]) -> None:
-        words = self._words
-        for word in self._pretokenizer.words(text):
-            known = words.get(word)
-            if known is None:
-                known = self._encode_word(word)
+        words = self._pretokenizer.words(text)
+        known = self._known(words) if len(text) >= _NATIVE_LENGTH else self._words
+        for word in words:
+            tokens = known.get(word)
+            if tokens is None:
+                tokens = self._encode_word(word)
                 if len(word) <= _CACHED_LENGTH:
-                    if len(words) >= _CACHED_WORDS:
-                        words.clear()
-                    words[word] = known
-            ids += known
+                    if len(known) >= _CACHED_WORDS:
+                        known.clear()
+                    known[word] = tokens
+            ids += tokens
+
+    def _known(self, words: list[str]) -> dict[str, list[int]]:
+        """A cache for one long text: words that would take long one by one are all merged in one native call."""
+        missing = [word for word in dict.fromkeys(words) if word not in self._words]
+        if sum(map(len, missing)) < _NATIVE_LENGTH:
+            return self._words
+        known = dict(self._words)
+        if self.vocab.pre.ignore_merges:
+            whole = {word: self.vocab.ids.get(spell(word)) for word in missing}
+            known.update({word: [token] for word, token in whole.items() if token is not None})
+            missing = [word for word in missing if word not in known]
+        if self._table is None:
+            from bankml.core.text.bpe_table import MergeTable
+
+            self._table = MergeTable(self.vocab.merges, self.vocab.ids)
+        known.update(zip(missing, self._table.apply([word.encode("utf-8", "surrogatepass") for word in missing]), strict=True))
+        return known
 
     def _encode_word(self, word: str) -> list[int]:
         ids = self.vocab.ids
@@ -231,11 +253,10 @@ class Tokenizer:
         found = []
         for part in self._merges.apply(spelled):
             token = ids.get(part)
-            if token is not None:
-                found.append(token)
+            if token is None:
+                found += fallback(part, ids)
             else:
-                # A merge that names no token: its ASCII characters are looked up, the bytes of others have no token.
-                found += [ids[char] for char in part if char < "\x80" and char in ids]
+                found.append(token)
         return found
 
 
