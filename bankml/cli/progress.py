@@ -24,7 +24,7 @@ def bars() -> Iterator[Callable[[str, int, int | None], None] | None]:
             for bar in shown.values():
                 bar.close()
             shown.clear()
-            shown[what] = tqdm(desc=what, total=total, initial=0, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+            shown[what] = tqdm(desc=what, total=total, initial=0, unit="", unit_scale=True, leave=False)
         bar = shown[what]
         bar.total = total
         bar.update(done - bar.n)

@@ -94,7 +94,6 @@ def _open(path: Path, fork: Path | None, ctx: int, threads: int | None, llama_th
 
     with bars() as progress:
         verified = verify(path, fork, progress=progress)
-        loading = (lambda done, total: progress("load", done, total)) if progress else None
         return Engine.open(
-            verified.path, n_ctx=ctx, threads=threads, llama_threads=llama_threads, verified=verified, progress=loading
+            verified.path, n_ctx=ctx, threads=threads, llama_threads=llama_threads, verified=verified, progress=progress
         )

@@ -70,7 +70,7 @@ class Engine:
         threads: int | None = None,
         llama_threads: int = 3,
         verified: Verified | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Self:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
 
@@ -78,7 +78,7 @@ class Engine:
             Refusal: the guard refuses the file, bankml does not play it, or the context is no size.
         """
         from bankml.core.gguf.reader import GgufFile
-        from bankml.core.model.model import Model
+        from bankml.core.model.compile import compile_kernels
         from bankml.core.model.plan import plan
         from bankml.core.text.tokenizer import Tokenizer
 
@@ -88,7 +88,11 @@ class Engine:
             )
         gguf = GgufFile.open(path)
         try:
-            asked = n_ctx or plan(gguf).n_ctx_train
+            built = plan(gguf)
+            asked = n_ctx or built.n_ctx_train
+            compile_kernels((gguf.tensors[name].type_id for name in built.matrices), progress)
+            from bankml.core.model.model import Model
+
             tokenizer = Tokenizer.from_gguf(gguf)
             model = Model.load(
                 gguf,

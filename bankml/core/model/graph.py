@@ -103,7 +103,7 @@ class Buffers:
 
 def formed_stride(matrix: Matrix) -> int:
     """Bytes from one formed row to the next."""
-    return rows.formed_bytes(matrix.kind.form, matrix.k)
+    return int(rows.formed_bytes(matrix.kind.form, matrix.k))
 
 
 @dataclass

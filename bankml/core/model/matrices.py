@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import mmap
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.gguf.reader import GgufFile
+from bankml.core.model.compile import Progress
 from bankml.core.model.memory import Arena
 from bankml.core.model.plan import Plan
 from bankml.kernels import matmul
@@ -48,7 +48,7 @@ class Weights:
     Tensors of a packed type cost as many bytes again as in the file, which the kernel may then drop from memory.
     """
 
-    def __init__(self, gguf: GgufFile, plan: Plan, threads: int, progress: Callable[[int, int], None] | None = None) -> None:
+    def __init__(self, gguf: GgufFile, plan: Plan, threads: int, progress: Progress | None = None) -> None:
         self._keep: list[object] = []
         arena = Arena()
         self.matrices: dict[str, Matrix] = {}
@@ -70,9 +70,9 @@ class Weights:
             padded[:length] = gguf.data(name).view(np.float32)
             self.vectors[name] = padded
 
-    def _pack(self, gguf: GgufFile, start: int, threads: int, progress: Callable[[int, int], None] | None) -> None:
+    def _pack(self, gguf: GgufFile, start: int, threads: int, progress: Progress | None) -> None:
         packed = {name: m for name, m in self.matrices.items() if m.kind.packed}
-        total = sum(m.groups for m in packed.values())
+        total = sum(gguf.tensors[name].n_bytes for name in packed)
         done = 0
         with ThreadPoolExecutor(threads) as pool:
             for name, matrix in packed.items():
@@ -88,9 +88,9 @@ class Weights:
                 for task in tasks:
                     task.result()
                 release(source)
-                done += matrix.groups
+                done += gguf.tensors[name].n_bytes
                 if progress is not None:
-                    progress(done, total)
+                    progress("pack weights", done, total)
 
     def address(self, name: str) -> int:
         """Address of a vector, or 0 where the file has none of that name."""

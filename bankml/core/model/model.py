@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from bankml.core.gguf.reader import GgufFile
+from bankml.core.model.compile import Progress
 from bankml.core.model.graph import MICRO_BATCH, SPLIT_FROM, TILED_FROM, Buffers, Graph, Mode, Outputs, make_cache
 from bankml.core.model.matrices import Weights
 from bankml.core.model.memory import Block
@@ -57,7 +58,7 @@ class Model:
         n_ctx: int,
         threads: int | None = None,
         llama_threads: int = 3,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Model:
         """Plan the model, pack its weights, allocate its cache.
 
@@ -65,7 +66,7 @@ class Model:
             n_ctx: tokens of context; 0 means the model's own.
             threads: worker threads; default all CPUs that this process may use.
             llama_threads: the reference's ``-t``: the spans of split-KV attention.
-            progress: called with (done, total) while weights are packed.
+            progress: called with (what, done, total) while weights are packed.
 
         Raises:
             Refusal: ``model.*``.
