@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Numbers for the oracles of kernels: rows and weights that any machine makes the same, from a seed.
+
+Only integer steps, exact divisions by powers of two, and single roundings; no library function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bankml.core.gguf.types import TYPES
+from bankml.core.oracle.kinds.sampler import uniform_bits
+
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+
+ROW_SHAPES = ("plain", "outliers", "zeros", "ties", "subnormal", "mixed", "signs", "large")
+WILD_SHAPES = ("infinite", "huge")
+
+# Where a block holds half-precision scales, in bytes from its start; a type whose scales are not listed has none of them.
+_HALVES = {
+    "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2),
+    "Q5_K": (0, 2), "Q6_K": (208,), "IQ2_XXS": (0,), "IQ2_XS": (0,), "IQ3_XXS": (0,), "IQ1_S": (0,), "IQ4_NL": (0,),
+    "IQ3_S": (0,), "IQ2_S": (0,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,), "Q1_0": (0,), "Q2_0": (0,),
+}  # fmt: skip
+TYPE_IDS = {t.name: t.id for t in TYPES.values()}
+
+
+def digest(array: npt.NDArray[Any]) -> str:
+    """16 digits of the sha256 of an array's bytes."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+def row_digests(array: npt.NDArray[Any]) -> list[str]:
+    """`digest` of each row."""
+    return [digest(row) for row in array]
+
+
+def plain(n: int, seed: int) -> Floats:
+    """n values with a bell-shaped spread: mean 0, deviation about 1.2."""
+    bits = uniform_bits(n, seed)
+    total = sum(((bits >> np.uint64(16 * i)) & np.uint64(0xFFFF)).astype(np.int64) for i in range(4)) - 2 * 65535
+    return (np.asarray(total) / 2.0**15).astype(np.float32)
+
+
+def halves(n: int, seed: int) -> npt.NDArray[np.float16]:
+    """n half-precision values as `plain` spreads them."""
+    return plain(n, seed).astype(np.float16)
+
+
+def activations(shape: str, k: int, seed: int) -> Floats:
+    """A row of k activations; `shape` is one of ROW_SHAPES or WILD_SHAPES."""
+    x = plain(k, seed)
+    roll = uniform_bits(k, seed + 1_000_003)
+    at = np.arange(k)
+    if shape == "outliers":
+        return np.where(roll % np.uint64(97) == 0, x * np.float32(300), x)
+    if shape == "zeros":
+        return np.where((at // 32) % 3 == seed % 3, np.where(roll % np.uint64(2) == 0, np.float32(0), np.float32(-0.0)), x)
+    if shape == "ties":
+        # The largest magnitude of every 32 is 127, so that the quants of halves are ties.
+        ties = (roll % np.uint64(253)).astype(np.int64).astype(np.float32) - np.float32(126) + np.float32(0.5)
+        return np.where(at % 32 == seed % 32, np.float32(127) * (1 - 2 * (at // 32 % 2)).astype(np.float32), ties)
+    if shape == "subnormal":
+        return x * np.float32(2.0**-140) * np.where(at // 32 % 2 == 0, np.float32(1), np.float32(2.0**20))
+    if shape == "mixed":
+        exponent = (roll % np.uint64(40)).astype(np.int64) - 30
+        return np.ldexp(x, exponent).astype(np.float32)
+    if shape == "signs":
+        # The largest magnitude occurs with both signs.
+        return np.where(at % 16 == 3, np.float32(4), np.where(at % 16 == 11, np.float32(-4), x))
+    if shape == "large":
+        return x * np.float32(30000)
+    if shape == "huge":
+        return x * np.float32(2.0**100)
+    if shape == "infinite":
+        wild = np.array([np.inf, -np.inf, np.nan, 1.0], np.float32)
+        return np.where(at % 64 == 40, wild[at // 64 % 4], x).astype(np.float32)
+    return x
+
+
+def columns(n: int, k: int, seed: int, *, edges: bool) -> Floats:
+    """n rows of activations; with `edges` every shape of ROW_SHAPES in turn."""
+    shapes = [ROW_SHAPES[(seed + j) % len(ROW_SHAPES)] if edges else "plain" for j in range(n)]
+    return np.stack([activations(shape, k, seed + j) for j, shape in enumerate(shapes)])
+
+
+def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool) -> Bytes:
+    """The file bytes of rows x k weights: any quants, scales of both signs and of a usual size.
+
+    With `edges` some blocks have a zero, a subnormal or a large scale, and quants that are all smallest or all largest.
+    """
+    kind = TYPES[TYPE_IDS[type_name]]
+    if kind.block == 1:
+        return _float_weights(type_name, rows * k, seed, edges)
+    count = rows * (k // kind.block)
+    bits = uniform_bits((count * kind.bytes + 7) // 8, seed)
+    blocks = bits.view(np.uint8)[: count * kind.bytes].reshape(count, kind.bytes).copy()
+    roll = uniform_bits(count, seed + 2_000_003)
+    if edges:
+        blocks[roll % np.uint64(7) == 0] = 0x00
+        blocks[roll % np.uint64(7) == 1] = 0xFF
+        blocks[roll % np.uint64(14) == 2] = 0x80
+        blocks[roll % np.uint64(14) == 3] = 0x7F
+    for number, offset in enumerate(_HALVES.get(type_name, ())):
+        scale = (plain(count, seed + 3_000_003 + number) / 32).astype(np.float16)
+        if edges:
+            special = np.array([0.0, -0.0, 2.0**-24, -(2.0**-20), 1000.0, -3.0], np.float16)
+            pick = (roll >> np.uint64(8)) % np.uint64(12)
+            scale = np.where(pick < 6, special[(pick % np.uint64(6)).astype(np.int64)], scale)
+        blocks[:, offset : offset + 2] = scale.astype("<f2").view(np.uint8).reshape(count, 2)
+    if type_name == "MXFP4":
+        first, count_of = (20, 200) if edges else (118, 16)
+        blocks[:, 0] = (roll >> np.uint64(32)) % np.uint64(count_of) + np.uint64(first)
+    if type_name == "NVFP4":
+        blocks[:, :4] &= 0x7F
+        blocks[:, :4] %= 0x7F
+    return blocks.reshape(-1)
+
+
+def _float_weights(type_name: str, n: int, seed: int, edges: bool) -> Bytes:
+    x = plain(n, seed) / np.float32(8)
+    if edges:
+        roll = uniform_bits(n, seed + 2_000_003)
+        special = np.array([0.0, -0.0, 2.0**-24, -(2.0**-20), 60000.0, 2.0**-14], np.float32)
+        pick = roll % np.uint64(24)
+        x = np.where(pick < 6, special[(pick % np.uint64(6)).astype(np.int64)], x).astype(np.float32)
+    if type_name == "F32":
+        return x.view(np.uint8)
+    if type_name == "F16":
+        return x.astype("<f2").view(np.uint8)
+    return (x.view(np.uint32) >> np.uint32(16)).astype("<u2").view(np.uint8)

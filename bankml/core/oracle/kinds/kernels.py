@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Weight kernels: conversions, activation quantizers, dequantized weights and whole matrix products, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bankml.core.gguf.types import TYPES
+from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.kinds import _stream
+from bankml.core.refusal import EXIT_OTHER, Refusal
+
+if TYPE_CHECKING:
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.oracle.reference import Reference
+
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+Case = dict[str, Any]
+
+COLUMNS = (1, 2, 3, 4, 5, 8, 33)
+"""Activation rows of a product: the reference picks its kernel by them, with borders at 2, 4 and 8."""
+REAL_COLUMNS = (1, 2, 3, 5, 28)
+FORMS = ("Q8_0", "Q8_1", "Q8_K", "F16", "BF16")
+_ROW_LENGTH = 1024
+_CHUNK = 1 << 22
+
+
+class Kernels:
+    """Kind ``kernels``. Without a model: tensors made from a stream, of each type that has kernels.
+
+    Options: ``types`` (names; all that have kernels), ``seed`` (another stream). With a model: ``tensors``, a list of names,
+    ``"all"``, or (the default) those of the first and the last layer and the embedding are multiplied; all are dequantized.
+    """
+
+    name = "kernels"
+    checks = "half conversions, quantized activations, dequantized weights and matrix products of every weight type"
+    against = "ggml-base and ggml-cpu through ctypes: row functions, and ggml_mul_mat in the buffer that llama.cpp picks"
+    small = True
+
+    def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
+        """Ask the reference's row functions, and its graphs of one product."""
+        from bankml.core.oracle.kinds._ggml import Ggml
+
+        ggml = Ggml(reference)
+        seed = int(options.get("seed", 0))
+        if model is None:
+            matrices = list(_made_up(_type_names(options), seed))
+            conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()]
+            rows = [{**case, "answer": _stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)]
+        else:
+            matrices, conversions, rows = list(_real(model, options)), [], []
+
+        def answer(matrix: Case, data: Bytes) -> None:
+            kind, m, k = TYPES[matrix["type_id"]], matrix["rows"], matrix["k"]
+            per_row = k // kind.block * kind.bytes
+            matrix["dequantized"] = _digest_rows(
+                m, k, lambda a, b: ggml.dequantized(kind.id, data[a * per_row : b * per_row], (b - a) * k)
+            )
+            for product in matrix["products"]:
+                product["answer"] = _stream.row_digests(ggml.product(kind.id, data, m, k, _activations(matrix, product)))
+
+        _each(matrices, model, answer)
+        return {"conversions": conversions, "rows": rows, "matrices": matrices}
+
+    def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
+        """Run bankml's kernels; a conversion, a quantized row, a tensor's weights and each row of a product count one."""
+        from bankml.core.oracle.kinds import _ours
+
+        tally = Tally()
+        for case in body["conversions"]:
+            tally.count(_convert_here(case) == case["answer"], f"conversion {case['to']} from {case['source']}")
+        for case in body["rows"]:
+            found = _stream.digest(_ours.quantized(case["form"], _row(case)))
+            tally.count(found == case["answer"], f"{case['form']} of a row {case['shape']}, seed {case['seed']}")
+
+        def hold(matrix: Case, data: Bytes) -> None:
+            held = _ours.Held(matrix["type_id"], data, matrix["rows"], matrix["k"])
+            where = f"{matrix['type']} {matrix.get('tensor') or ''} {matrix['rows']} x {matrix['k']}"
+            found = _digest_rows(matrix["rows"], matrix["k"], held.dequantized)
+            tally.count(found == matrix["dequantized"], f"{where}: dequantized")
+            for product in matrix["products"]:
+                rows = _stream.row_digests(held.product(_activations(matrix, product)))
+                for j, (mine, theirs) in enumerate(zip(rows, product["answer"], strict=True)):
+                    tally.count(mine == theirs, f"{where}: row {j} of {product['columns']}, seed {product['seed']}")
+
+        _each(body["matrices"], model, hold)
+        return tally
+
+
+# --- what is asked
+def _type_names(options: dict[str, Any]) -> list[str]:
+    from bankml.core.oracle.kinds import _ours
+
+    names = [TYPES[number].name for number in sorted(_ours.TYPE_IDS)]
+    wanted = options.get("types", names)
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise Refusal(
+            "oracle.type", f"bankml has no kernel for {unknown[0]}", found=unknown[0], allowed=", ".join(names), exit_code=EXIT_OTHER
+        )
+    return list(wanted)
+
+
+def _made_up(names: list[str], seed: int) -> Iterator[Case]:
+    for name in names:
+        kind = TYPES[_stream.TYPE_IDS[name]]
+        if kind.block == 1:
+            shapes = [(64, 256), (33, 320), (20, 72), (7, 39), (8, 20)]
+        else:
+            blocks = (8, 10, 3, 1) if kind.block <= 64 else (2, 3, 1, 1)
+            shapes = [(rows, count * kind.block) for rows, count in zip((64, 33, 40, 7), blocks, strict=True)]
+        for number, (rows, k) in enumerate(shapes):
+            for edges in (False, True):
+                own = seed * 1000 + 100 * number + kind.id
+                products = [{"columns": n, "seed": own + n, "edges": edges} for n in COLUMNS]
+                yield {
+                    "type": name, "type_id": kind.id, "rows": rows, "k": k, "seed": own, "edges": edges, "products": products,
+                }  # fmt: skip
+
+
+def _real(model: Path, options: dict[str, Any]) -> Iterator[Case]:
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.oracle.kinds import _ours
+
+    wanted = options.get("tensors")
+    with GgufFile.open(model) as gguf:
+        tensors = [t for t in gguf.tensors.values() if t.type_id in _ours.TYPE_IDS]
+        layers = sorted({int(t.name.split(".")[1]) for t in tensors if t.name.startswith("blk.")})
+        ends = tuple(f"blk.{n}." for n in ({layers[0], layers[-1]} if layers else ()))
+        for number, tensor in enumerate(tensors):
+            k = tensor.dims[0]
+            usual = not tensor.name.startswith("blk.") or tensor.name.startswith(ends)
+            multiplied = len(tensor.dims) == 2 and (usual if wanted is None else wanted == "all" or tensor.name in wanted)
+            products = [{"columns": n, "seed": 10_000 + number, "edges": n == 5} for n in REAL_COLUMNS] if multiplied else []
+            yield {
+                "type": TYPES[tensor.type_id].name, "type_id": tensor.type_id, "tensor": tensor.name,
+                "rows": tensor.n_elements // k, "k": k, "products": products,
+            }  # fmt: skip
+
+
+def _each(matrices: list[Case], model: Path | None, work: Callable[[Case, Bytes], None]) -> None:
+    """Call work(matrix, its file bytes) for each."""
+    made_up = [matrix for matrix in matrices if "tensor" not in matrix]
+    for matrix in made_up:
+        work(matrix, _stream.weights(matrix["type"], matrix["rows"], matrix["k"], matrix["seed"], edges=matrix["edges"]))
+    if len(made_up) == len(matrices):
+        return
+    if model is None:
+        raise Refusal("oracle.model", "the record is of a model that is not here", hint="name the file", exit_code=EXIT_OTHER)
+    from bankml.core.gguf.reader import GgufFile
+
+    with GgufFile.open(model) as gguf:
+        for matrix in matrices:
+            work(matrix, _data(gguf, matrix["tensor"]))
+
+
+def _data(gguf: GgufFile, name: str) -> Bytes:
+    data: Bytes = gguf.data(name)
+    return data
+
+
+def _activations(matrix: Case, product: Case) -> Floats:
+    return _stream.columns(product["columns"], matrix["k"], product["seed"], edges=product["edges"])
+
+
+def _digest_rows(rows: int, k: int, some: Callable[[int, int], Floats]) -> str:
+    """sha256 over all rows as float32, a few at a time."""
+    digest = hashlib.sha256()
+    step = max(1, _CHUNK // k)
+    for first in range(0, rows, step):
+        digest.update(some(first, min(rows, first + step)).tobytes())
+    return digest.hexdigest()
+
+
+# --- conversions
+def _conversions() -> Iterator[Case]:
+    for name in ("F16", "BF16"):
+        yield {"to": "F32", "source": name, "type_id": _stream.TYPE_IDS[name]}
+        yield {"to": name, "source": "F32", "type_id": _stream.TYPE_IDS[name]}
+
+
+def _wide(type_id: int) -> Floats:
+    """All values of the narrow type, every tie between two of them and its neighbours, and any bits; no NaN."""
+    every = np.arange(1 << 16, dtype=np.uint16)
+    exact = every.view(np.float16).astype(np.float32) if type_id == 1 else (every.astype(np.uint32) << 16).view(np.float32)
+    sample = _stream.uniform_bits(1 << 17, 77).astype(np.uint32)
+    bits = exact.view(np.uint32)
+    ties = bits + np.uint32(0x1000 if type_id == 1 else 0x8000)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middles = ((exact[1:].astype(np.float64) + exact[:-1]) / 2).astype(np.float32).view(np.uint32)
+    x = np.concatenate([bits, ties, ties - np.uint32(1), ties + np.uint32(1), middles, middles + np.uint32(1), sample])
+    values = x.view(np.float32)
+    return values[~np.isnan(values)]
+
+
+def _all_halves() -> Bytes:
+    return np.arange(1 << 16, dtype="<u2").view(np.uint8)
+
+
+def _convert_there(ggml: Any, case: Case) -> str:
+    if case["to"] == "F32":
+        return _stream.digest(ggml.dequantized(case["type_id"], _all_halves(), 1 << 16))
+    return _stream.digest(ggml.quantized(case["type_id"], _wide(case["type_id"])))
+
+
+def _convert_here(case: Case) -> str:
+    from bankml.core.oracle.kinds import _ours
+
+    if case["to"] == "F32":
+        return _stream.digest(_ours.Held(case["type_id"], _all_halves(), 1, 1 << 16).dequantized())
+    return _stream.digest(_ours.quantized(case["to"], _wide(case["type_id"])))
+
+
+# --- quantized rows
+def _rows(seed: int) -> Iterator[Case]:
+    for form in FORMS:
+        for shape in (*_stream.ROW_SHAPES, *_stream.WILD_SHAPES):
+            for number in range(8):
+                yield {"form": form, "shape": shape, "seed": seed * 1000 + number}
+
+
+def _row(case: Case) -> Floats:
+    return _stream.activations(case["shape"], _ROW_LENGTH, case["seed"])
+
+
+def _quantized_there(ggml: Any, case: Case) -> Bytes:
+    row: Bytes = ggml.quantized(_stream.TYPE_IDS[case["form"]], _row(case))
+    return row
+
+
+KIND = Kernels()
