@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from bankml.kernels.sorting import make_heap, partial_sort, sift, sort, sort_heap
+from bankml.kernels.sorting import START, make_heap, partial_sort, sift, sort, sort_heap
 
 SIZE, SORTED, SELECTED = 0, 1, 2
 """Places in ``state``."""
@@ -23,6 +23,8 @@ MT_WORDS = 625
 
 HEAP_LIMIT = 128
 """Up to so many candidates are kept by a heap; more by buckets."""
+
+_LAZY = np.int64(256)
 
 _F = types.Array(types.float32, 1, "C")
 _CONST = types.Array(types.float32, 1, "C", readonly=True)
@@ -58,7 +60,7 @@ def mt_seed(mt, seed):
     mt[624] = 624
 
 
-@njit(types.uint32(_MT), **_options)
+@njit(**_options)
 def mt_next(mt):
     """The next 32-bit output of the generator."""
     if mt[624] == 624:
@@ -75,7 +77,7 @@ def mt_next(mt):
     return np.uint32(y ^ (y >> np.uint32(18)))
 
 
-@njit(types.float64(_MT), **_options)
+@njit(**_options)
 def uniform(mt):
     """A double in [0, 1) from two outputs, the low word first. Source: libstdc++'s generate_canonical<double, 53>."""
     low = np.float64(mt_next(mt))
@@ -84,7 +86,7 @@ def uniform(mt):
     return drawn if drawn < 1.0 else 0.9999999999999999
 
 
-@njit(types.float32(_MT), **_options)
+@njit(**_options)
 def uniform_float(mt):
     """A float in [0, 1) from one output. Source: libstdc++'s generate_canonical<float, 24>."""
     drawn = np.float32(mt_next(mt)) / np.float32(4294967296.0)
@@ -112,7 +114,7 @@ def load_top_k(logits, k, ids, logit, state):
     for i in range(k):
         ids[i] = i
         logit[i] = logits[i]
-    make_heap(logit, ids, 0, k)
+    make_heap(logit, ids, START, k)
     at = k
     while at < n:
         end = min(at + 32, n)
@@ -123,13 +125,13 @@ def load_top_k(logits, k, ids, logit, state):
         if beaten:
             for i in range(at, end):
                 if logits[i] > logit[0]:
-                    sift(logit, ids, 0, 0, k, logits[i], np.int32(i))
+                    sift(logit, ids, START, START, k, logits[i], np.int32(i))
         at = end
-    sort_heap(logit, ids, 0, k)
+    sort_heap(logit, ids, START, k)
     state[SIZE], state[SORTED], state[SELECTED] = k, 1, -1
 
 
-@njit(types.int64(types.float32), **_options)
+@njit(**_options)
 def _bucket(x):
     """The bucket of a logit: 128 of them over [-10, 10]; what no int holds goes to the lowest, as cvttss2si makes it."""
     scaled = _BUCKET_SCALE * x + _BUCKET_SHIFT
@@ -138,7 +140,7 @@ def _bucket(x):
     return min(max(np.int64(scaled), 0), 127)
 
 
-@njit(types.int64(_F, types.int64, types.int64, _F, _I), **_options)
+@njit(**_options)
 def sort_top_buckets(logit, size, k, key, index):
     """``sort_top`` by buckets whatever k is, as top-p asks for its first 256.
 
@@ -170,7 +172,7 @@ def sort_top_buckets(logit, size, k, key, index):
     return have
 
 
-@njit(types.int64(_F, types.int64, types.int64, _F, _I), **_options)
+@njit(**_options)
 def sort_top(logit, size, k, key, index):
     """Into ``key`` and ``index``: the largest k of ``logit[:size]`` in order, with their places; returns how many were moved.
 
@@ -180,12 +182,12 @@ def sort_top(logit, size, k, key, index):
         for i in range(size):
             key[i] = logit[i]
             index[i] = i
-        partial_sort(key, index, 0, k, size)
+        partial_sort(key, index, START, k, size)
         return size
     return sort_top_buckets(logit, size, k, key, index)
 
 
-@njit(types.void(_I, _F, _F, types.int64, _F, _I), **_options)
+@njit(**_options)
 def _take(ids, logit, p, n, key, index):
     """The candidates become those at ``index[:n]``, whose logits are ``key[:n]``."""
     new_ids = np.empty(n, np.int32)
@@ -197,7 +199,7 @@ def _take(ids, logit, p, n, key, index):
         ids[i], p[i], logit[i] = new_ids[i], new_p[i], key[i]
 
 
-@njit(types.void(_I, _F, _F, _S, types.int64, _F, _I), **_options)
+@njit(**_options)
 def keep_top(ids, logit, p, state, k, key, index):
     """Sort and keep the largest k. Source: llama_token_data_array_partial_sort_inplace."""
     sort_top(logit, state[SIZE], k, key, index)
@@ -216,7 +218,7 @@ def top_k(ids, logit, p, state, k, key, index):
     state[SIZE] = k
 
 
-@njit(types.float32(_F, _S), **_options)
+@njit(**_options)
 def _largest(logit, state):
     """The largest logit: the first where they are sorted."""
     top = logit[0]
@@ -226,7 +228,7 @@ def _largest(logit, state):
     return top
 
 
-@njit(types.void(_F, _F, _S), **_options)
+@njit(**_options)
 def softmax(logit, p, state):
     """p_i = exp(l_i - max) / sum, the sum in single precision from left to right. Source: llama_sampler_softmax_impl."""
     top = _largest(logit, state)
@@ -238,7 +240,7 @@ def softmax(logit, p, state):
         p[i] /= total
 
 
-@njit(types.void(_I, _F, _F, _S, _F, _I), **_options)
+@njit(**_options)
 def sorted_softmax(ids, logit, p, state, key, index):
     """``softmax`` after sorting. Source: llama_sampler_softmax_impl with do_sort."""
     if not state[SORTED]:
@@ -263,7 +265,7 @@ def top_p(ids, logit, p, state, limit, min_keep, key, index):
     if not state[SORTED]:
         if size > 1024:
             lazy = True
-            have = 256
+            have = _LAZY
             sort_top_buckets(logit, size, have, key, index)
         else:
             keep_top(ids, logit, p, state, size, key, index)

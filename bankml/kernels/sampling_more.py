@@ -34,7 +34,7 @@ from .sampling import (
     uniform,
     uniform_float,
 )
-from .sorting import sort
+from .sorting import START, sort
 
 _options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -136,7 +136,7 @@ def typical(ids, logit, p, state, limit, min_keep, key, index):
         # The smallest distance comes first; libstdc++'s order of a < b is that of -a > -b.
         key[i] = -abs(-logf(p[i]) - entropy)
         index[i] = i
-    sort(key, index, 0, size)
+    sort(key, index, START, size)
     total = _ZERO
     last = size
     for i in range(size):
@@ -201,7 +201,7 @@ def xtc(ids, logit, p, state, probability, threshold, min_keep, mt, key, index):
         state[SIZE] = size - last
 
 
-@njit(types.int64(_F, types.int64, _MT), **_options)
+@njit(**_options)
 def _discrete(p, size, mt):
     """A place drawn by weight. Source: libstdc++'s discrete_distribution, as llama_sample_dist uses it."""
     if size < 2:
@@ -218,7 +218,7 @@ def _discrete(p, size, mt):
     return size - 1
 
 
-@njit(types.void(_F, _F, types.int64, types.float32, types.float32), **_options)
+@njit(**_options)
 def _learn(mu, p, at, tau, eta):
     mu[0] = mu[0] - eta * (-log2f(p[at]) - tau)
 

@@ -11,16 +11,17 @@ Source: GCC's libstdc++, bits/stl_heap.h and bits/stl_algo.h (the same since GCC
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
-_KEY = types.Array(types.float32, 1, "C")
-_INDEX = types.Array(types.int32, 1, "C")
+START = np.int64(0)
+"""Place 0. A plain 0 is a type of its own to numba, and would have every function here compiled once more."""
+
 _INSERTION = 16  # _S_threshold of stl_algo.h
 
 _options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64, types.int64, types.float32, types.int32), **_options)
+@njit(**_options)
 def sift(key, index, first, hole, length, k, i):
     """Put (k, i) into the heap ``[first, first + length)`` whose smallest key is its root, starting at ``hole``.
 
@@ -50,7 +51,7 @@ def sift(key, index, first, hole, length, k, i):
     index[first + hole] = i
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def make_heap(key, index, first, last):
     """Heap of ``[first, last)``. Source: __make_heap."""
     length = last - first
@@ -62,17 +63,17 @@ def make_heap(key, index, first, last):
         parent -= 1
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def sort_heap(key, index, first, last):
     """The heap ``[first, last)`` in order. Source: __sort_heap, __pop_heap."""
     while last - first > 1:
         last -= 1
         k, i = key[last], index[last]
         key[last], index[last] = key[first], index[first]
-        sift(key, index, first, 0, last - first, k, i)
+        sift(key, index, first, START, last - first, k, i)
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64, types.int64), **_options)
+@njit(**_options)
 def partial_sort(key, index, first, middle, last):
     """The largest ``middle - first`` of ``[first, last)`` in order at its front; the rest as evictions left it.
 
@@ -88,17 +89,17 @@ def partial_sort(key, index, first, middle, last):
         if key[at] > key[first]:
             k, i = key[at], index[at]
             key[at], index[at] = key[first], index[first]
-            sift(key, index, first, 0, middle - first, k, i)
+            sift(key, index, first, START, middle - first, k, i)
     sort_heap(key, index, first, middle)
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def _swap(key, index, a, b):
     key[a], key[b] = key[b], key[a]
     index[a], index[b] = index[b], index[a]
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def _insert_back(key, index, at, floor):
     """Move the element at ``at`` down to its place. Source: __unguarded_linear_insert; ``floor`` only guards against NaN."""
     k, i = key[at], index[at]
@@ -108,7 +109,7 @@ def _insert_back(key, index, at, floor):
     key[at], index[at] = k, i
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def _insertion_sort(key, index, first, last):
     """Source: __insertion_sort."""
     for at in range(first + 1, last):
@@ -121,7 +122,7 @@ def _insertion_sort(key, index, first, last):
             _insert_back(key, index, at, first)
 
 
-@njit(types.int64(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def _partition(key, index, first, last):
     """Where ``[first, last)`` is cut after its pivot went to the front.
 
@@ -148,7 +149,7 @@ def _partition(key, index, first, last):
         low += 1
 
 
-@njit(types.void(_KEY, _INDEX, types.int64, types.int64), **_options)
+@njit(**_options)
 def sort(key, index, first, last):
     """``[first, last)`` in order. Source: std::sort = __introsort_loop, __final_insertion_sort."""
     if last - first < 2:

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``bankml generate``: one answer on the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Completion, Engine
+
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
+
+
+@click.command("generate")
+@click.argument("words", metavar="[MODEL] [PROMPT]", nargs=-1)
+@click.option("--model", "model_option", metavar="MODEL", help="The model; then the one argument is the prompt.")
+@click.option("--messages", metavar="FILE", type=click.Path(path_type=Path), help="A JSON list of chat messages; - for stdin.")
+@click.option("--system", metavar="TEXT", help="A system message before the prompt.")
+@click.option("--raw", is_flag=True, help="Continue the prompt as it is, without the chat template.")
+@click.option("--max", "max_tokens", metavar="N", type=click.IntRange(min=-1), default=256, show_default=True,
+              help="The most tokens to generate; -1 until the context is full.")  # fmt: skip
+@click.option("--stop", metavar="TEXT", multiple=True, help="End the answer before this text. May be given again.")
+@click.option("--temp", "temperature", metavar="T", type=float, help="Temperature; 0 is greedy.")
+@click.option("--top-k", metavar="N", type=int, help="Keep the N most probable tokens; 0 keeps all.")
+@click.option("--top-p", metavar="P", type=float, help="Keep the most probable tokens that together reach P.")
+@click.option("--min-p", metavar="P", type=float, help="Keep tokens of at least P times the largest probability.")
+@click.option("--seed", metavar="N", type=int, help="Seed of the draw; -1 takes any.")
+@click.option("--ctx", metavar="N", type=click.IntRange(min=0), default=4096, show_default=True,
+              help="Cells of the context; 0 for what the model was trained with.")  # fmt: skip
+@click.option("--threads", metavar="N", type=click.IntRange(min=1), envvar="BANKML_THREADS",
+              help="Threads that compute; all cores without it.")  # fmt: skip
+@click.option("--llama-threads", metavar="N", type=click.IntRange(min=1, max=512), default=3, show_default=True,
+              envvar="BANKML_LLAMA_THREADS", help="llama-server's -t whose bits long answers have.")  # fmt: skip
+@click.option("--fork", metavar="F", type=click.Path(path_type=Path), help="Pin to hold the file to; else the file's own.")
+@click.option("--allow-unpinned", is_flag=True, help="Answer from a file that no pin vouches for, and say so.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of the text as it comes.")
+def command(
+    words: tuple[str, ...],
+    model_option: str | None,
+    messages: Path | None,
+    system: str | None,
+    raw: bool,
+    max_tokens: int,
+    stop: tuple[str, ...],
+    ctx: int,
+    threads: int | None,
+    llama_threads: int,
+    fork: Path | None,
+    allow_unpinned: bool,
+    as_json: bool,
+    **sampling: Any,
+) -> None:
+    """Answer one prompt: the argument, or stdin, or the chat of --messages.
+
+    One argument is the prompt and the default model answers, unless a model has that name and the prompt comes by stdin
+    or --messages; two are MODEL and PROMPT. MODEL is a path or a name from `bankml list`. Its file is guarded, hashed
+    and held to its pin before a weight is read.
+
+    The answer is greedy. Any of --temp, --top-k, --top-p, --min-p and --seed makes it a draw, with the file's own
+    defaults, then llama.cpp's, for the rest.
+
+    Exit codes: 0 answered, 2 refused, 3 truncated file, 1 anything else.
+    """
+    model, prompt = _model_and_prompt(words, model_option, given=messages is not None)
+    chat = _messages(messages, prompt, system, raw)
+    engine = _open(model, fork, allow_unpinned, ctx, threads, llama_threads)
+    completion = _start(engine, chat, max_tokens, list(stop), {k: v for k, v in sampling.items() if v is not None})
+    try:
+        if as_json:
+            click.echo(json.dumps(_report(engine, completion.run(), llama_threads), ensure_ascii=False, indent=2))
+        else:
+            _stream(completion)
+    finally:
+        completion.close()
+        engine.close()
+
+
+def _model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> tuple[str | None, str | None]:
+    """Which of the arguments is the model and which the prompt; a prompt of None comes from stdin."""
+    most = 2 - (model is not None) - given
+    if len(words) > most:
+        raise click.UsageError(f"expected at most {most} of [MODEL] [PROMPT] here, got {len(words)}: quote the prompt")
+    if model is not None or not words:
+        return model, words[0] if words else None
+    if len(words) == 2 or given:
+        return words[0], words[1] if len(words) == 2 else None
+    # A lone argument: a model when it names one and the prompt comes by stdin.
+    if not sys.stdin.isatty() and _names_model(words[0]):
+        return words[0], None
+    return None, words[0]
+
+
+def _names_model(word: str) -> bool:
+    from bankml.core.pins import resolve_model
+    from bankml.core.refusal import Refusal
+
+    try:
+        return resolve_model(word).is_file()
+    except (Refusal, OSError, ValueError):
+        return False
+
+
+def _messages(path: Path | None, prompt: str | None, system: str | None, raw: bool) -> list[dict[str, Any]] | str:
+    """The chat to answer, or the text to continue.
+
+    Raises:
+        Refusal: the file is not a list of messages, or a text is not UTF-8.
+    """
+    if path is not None:
+        if raw or system is not None:
+            raise click.UsageError("--messages holds the whole chat: it goes with neither --raw nor --system")
+        return _read_messages(path)
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise click.UsageError("there is no prompt: give one as an argument, on stdin or with --messages")
+        prompt = _utf8(sys.stdin.buffer.read(), "stdin")
+    if raw:
+        if system is not None:
+            raise click.UsageError("--raw has no system message")
+        return prompt
+    head = [{"role": "system", "content": system}] if system is not None else []
+    return [*head, {"role": "user", "content": prompt}]
+
+
+def _read_messages(path: Path) -> list[dict[str, Any]]:
+    from bankml.core.refusal import Refusal
+
+    where = "stdin" if str(path) == "-" else str(path)
+    text = _utf8(sys.stdin.buffer.read() if where == "stdin" else path.read_bytes(), where)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refusal("generate.messages", "the messages are not JSON", where=where, found=str(error)[:120]) from error
+    if isinstance(value, dict) and "messages" in value:
+        value = value["messages"]
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise Refusal(
+            "generate.messages",
+            "the messages are not a list of messages",
+            where=where,
+            allowed='[{"role": "user", "content": "…"}, …], or an object with that list as "messages"',
+        )
+    return value
+
+
+def _utf8(data: bytes, where: str) -> str:
+    from bankml.core.refusal import Refusal
+
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refusal(
+            "generate.utf8", "the text is not UTF-8", where=f"{where}, byte {error.start}", found=f"0x{data[error.start]:02x}"
+        ) from error
+
+
+def _open(
+    model: str | None, fork: Path | None, allow_unpinned: bool, ctx: int, threads: int | None, llama_threads: int
+) -> Engine:
+    """Verify the file, then load it; each with its progress on a terminal."""
+    from bankml.cli.progress import bars
+    from bankml.core.engine import Engine
+    from bankml.core.pins import measure, resolve_model, verify
+    from bankml.core.refusal import Refusal
+
+    path = resolve_model(model)
+    with bars() as progress:
+        try:
+            verified = verify(path, fork, progress=progress)
+        except Refusal as refusal:
+            if not allow_unpinned or refusal.code != "pin.unpinned":
+                raise
+            verified = measure(path, progress=progress)
+            click.echo(f"bankml: {path.name} is unpinned: no record vouches for sha256 {verified.sha256}", err=True)
+        return Engine.open(
+            verified.path, n_ctx=ctx, threads=threads, llama_threads=llama_threads, verified=verified, progress=progress
+        )
+
+
+def _start(
+    engine: Engine, chat: list[dict[str, Any]] | str, max_tokens: int, stop: list[str], sampling: dict[str, Any]
+) -> Completion:
+    from bankml.core.sampling import resolve_params
+
+    if isinstance(chat, str):
+        tokens = engine.tokenizer.encode(chat)
+    else:
+        prompt = engine.template.apply({"messages": chat})
+        tokens = engine.tokenizer.encode(prompt.raw)
+        stop = [*stop, *prompt.stops]
+    drawn = any(name in sampling for name in _SAMPLING)
+    params = resolve_params(sampling if drawn else {"temperature": 0.0}, engine.defaults, engine.tokenizer)
+    return engine.complete(tokens, params, max_tokens=max_tokens, stop=stop)
+
+
+def _stream(completion: Completion) -> None:
+    """Print the text as it comes; control characters are shown, not sent, where a terminal would obey them."""
+    terminal = sys.stdout.isatty()
+    last = "\n"
+    for step in completion:
+        if step.text:
+            sys.stdout.write(_harmless(step.text) if terminal else step.text)
+            sys.stdout.flush()
+            last = step.text[-1]
+    if last != "\n":
+        sys.stdout.write("\n")
+    if sys.stderr.isatty():
+        click.echo(_summary(completion), err=True)
+
+
+def _harmless(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _summary(completion: Completion) -> str:
+    """Counts and speeds in one line."""
+    prompt = completion.prompt_tokens - completion.cached_tokens
+    steps = completion.completion_tokens - 1
+    speeds = [f"prompt {prompt} tokens"]
+    if completion.prompt_ms > 0:
+        speeds.append(f"{prompt / completion.prompt_ms * 1e3:.1f} tokens/s")
+    speeds.append(f"answer {completion.completion_tokens} tokens")
+    if completion.predicted_ms > 0 and steps > 0:
+        speeds.append(f"{steps / completion.predicted_ms * 1e3:.1f} tokens/s")
+    return f"bankml: {', '.join(speeds)}, {completion.finish_reason}"
+
+
+def _report(engine: Engine, completion: Completion, llama_threads: int) -> dict[str, Any]:
+    verified = engine.verified
+    return {
+        "model": str(engine.gguf.path),
+        "model_sha256": verified.sha256 if verified else None,
+        "pinned": bool(verified and verified.pinned),
+        "llama_threads": llama_threads,
+        "seed": completion.seed,
+        "text": completion.text,
+        "tokens": completion.tokens,
+        "prompt_tokens": completion.prompt_tokens,
+        "cached_tokens": completion.cached_tokens,
+        "completion_tokens": completion.completion_tokens,
+        "finish_reason": completion.finish_reason,
+        "stop_type": completion.stop_type,
+        "stop_word": completion.stop_word,
+        "truncated": completion.truncated,
+        "timings": {
+            "ttft_ms": round(completion.ttft_ms, 3),
+            "prompt_ms": round(completion.prompt_ms, 3),
+            "predicted_ms": round(completion.predicted_ms, 3),
+        },
+    }
