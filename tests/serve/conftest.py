@@ -115,6 +115,9 @@ def pinned_home(tmp_path: Path, smollm2: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("BANKML_FORKS", raising=False)
     pin = home / "forks" / f"{copy.name}.FORK.json"
     subprocess.run(
-        [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"], check=True, capture_output=True, env=os.environ
+        [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"],
+        check=True,
+        capture_output=True,
+        env=os.environ,
     )
     return copy

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from bankml.core.oracle.record import read_record
 from bankml.core.refusal import Refusal
 from bankml.core.serve.json_reader import MAX_DEPTH, read_json
 
-RECORD = Path(__file__).parent.parent / "records" / "serve-json.json.gz"
+RECORD = Path(__file__).parent.parent / "records" / "serve.json.gz"
 
 
 def refusal(body: bytes) -> Refusal:
@@ -20,8 +20,7 @@ def refusal(body: bytes) -> Refusal:
 
 
 def cases() -> list[tuple[bytes, str | None]]:
-    with gzip.open(RECORD, "rt", encoding="utf-8") as file:
-        return [(bytes.fromhex(body), message) for body, message in json.load(file)["cases"]]
+    return [(bytes.fromhex(body), message) for body, message in read_record(RECORD).body["bodies"]]
 
 
 def test_every_recorded_body_is_read_or_refused_in_the_words_of_b11192() -> None:
@@ -43,7 +42,9 @@ def test_a_bad_body_has_the_status_of_b11192() -> None:
     assert (found.status, found.kind) == (500, "server_error")
 
 
-@pytest.mark.parametrize(("body", "value"), [(b'{"a":1,"a":2}', {"a": 2}), (b"\xef\xbb\xbf[1]", [1]), (b"18446744073709551616", 2.0**64)])
+@pytest.mark.parametrize(
+    ("body", "value"), [(b'{"a":1,"a":2}', {"a": 2}), (b"\xef\xbb\xbf[1]", [1]), (b"18446744073709551616", 2.0**64)]
+)
 def test_accepted(body: bytes, value: object) -> None:
     got = read_json(body)
     assert got == value

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -44,11 +45,14 @@ def wait_for(there: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "bankml", "serve", *arguments], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-m", "bankml", "serve", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
 def test_it_says_when_it_listens(served: Served) -> None:
-    assert re.search(r"verified \(sha256 b179c9523d0e.*\).*llama-threads 3.*listening on http://127\.0\.0\.1:\d+\n", served.rows())
+    assert re.search(
+        r"verified \(sha256 b179c9523d0e.*\).*llama-threads 3.*listening on http://127\.0\.0\.1:\d+\n", served.rows()
+    )
 
 
 def test_a_port_in_use_is_named(served: Served, smollm2: Path) -> None:
@@ -79,9 +83,9 @@ def test_a_client_that_leaves_stops_its_answer(served: Served) -> None:
     for stream in (True, False):
         before = served.rows().count("the client went away")
         connection = socket.create_connection(("127.0.0.1", served.port))
-        body = str({**LONG, "stream": stream}).replace("'", '"').replace("True", "true").replace("False", "false").encode()
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        connection.sendall(head % len(body) + body)
+        body = json.dumps({**LONG, "stream": stream}).encode()
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         time.sleep(0.5)
         connection.close()
         wait_for(lambda before=before: served.rows().count("the client went away") > before)
@@ -93,7 +97,7 @@ def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinne
     ask = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temperature": 0}
     assert server.post("/v1/chat/completions", ask).status_code == 200
     good = pinned_home.with_suffix(".good")
-    os.rename(pinned_home, good)
+    pinned_home.rename(good)
     changed = bytearray(good.read_bytes())
     changed[-1] ^= 1
     pinned_home.write_bytes(changed)
@@ -110,7 +114,7 @@ def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinne
     assert server.get("/bankml").json()["resident"] is False
     assert server.get("/health").status_code == 200
 
-    os.replace(good, pinned_home)
+    good.replace(pinned_home)
     answer = server.post("/v1/chat/completions", ask)
     assert answer.status_code == 200
     assert answer.json()["bankml_receipt"]["model_sha256"].startswith("b179c9523d0e")

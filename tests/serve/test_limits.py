@@ -25,7 +25,9 @@ def test_loopback_hosts_are_answered(served: Served, host: str) -> None:
     assert served.get("/health", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com", "localhost.", "127.0.0.1@x", "0.0.0.0", "::1", "127.1", ""])
+@pytest.mark.parametrize(
+    "host", ["example.com", "127.0.0.1.example.com", "localhost.", "127.0.0.1@x", "0.0.0.0", "::1", "127.1", ""]
+)
 def test_other_hosts_are_refused(served: Served, host: str) -> None:
     answer = served.get("/health", headers={"Host": host})
     assert answer.status_code == 403
@@ -71,7 +73,9 @@ def test_header_limits(served: Served) -> None:
     assert status(served.raw(GET + (b"X: " + b"a" * 60_000 + b"\r\n") * 40)) == 400
 
 
-@pytest.mark.parametrize("sent", [b"hello\r\n\r\n", b"GET /\r\n\r\n", b"GET /health HTTP/1.1\r\nHost: localhost\r\nbad header\r\n\r\n"])
+@pytest.mark.parametrize(
+    "sent", [b"hello\r\n\r\n", b"GET /\r\n\r\n", b"GET /health HTTP/1.1\r\nHost: localhost\r\nbad header\r\n\r\n"]
+)
 def test_what_is_no_http_gets_a_400(served: Served, sent: bytes) -> None:
     answer = served.raw(sent)
     assert status(answer) == 400
@@ -94,7 +98,11 @@ def test_the_33rd_connection_is_turned_away(served: Served) -> None:
 
 
 def test_cors(served: Served) -> None:
-    allowed = {"Origin": "https://allowed.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Private-Network": "true"}
+    allowed = {
+        "Origin": "https://allowed.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Private-Network": "true",
+    }
     answer = served.session.options(served.base + "/v1/chat/completions", headers=allowed)
     assert answer.status_code == 204
     assert answer.headers["Access-Control-Allow-Origin"] == "https://allowed.example"
@@ -107,7 +115,9 @@ def test_cors(served: Served) -> None:
         assert "Access-Control-Allow-Origin" not in served.get("/health", headers={"Origin": origin}).headers
 
 
-@pytest.mark.parametrize("text", ["0.0.0.0:1", "192.168.0.1:80", "example.com:80", "127.0.0.1", ":80", "127.0.0.1:70000", "[::]:80", ""])
+@pytest.mark.parametrize(
+    "text", ["0.0.0.0:1", "192.168.0.1:80", "example.com:80", "127.0.0.1", ":80", "127.0.0.1:70000", "[::]:80", ""]
+)
 def test_only_loopback_addresses_are_listened_on(text: str) -> None:
     with pytest.raises(Refusal) as caught:
         listen_address(text)

@@ -16,7 +16,7 @@ from bankml.core.refusal import Refusal
 from bankml.core.serve import shapes
 from bankml.core.serve.json_reader import read_json
 from bankml.core.serve.receipt import receipt
-from bankml.core.serve.request import ChatRequest, Conversation, read_chat
+from bankml.core.serve.request import ChatRequest, read_chat
 from bankml.core.serve.resident import Resident
 from bankml.core.serve.verbose import verbose
 from bankml.core.serve.worker import Begun, Ended, Gone, Took, Wanted, answer, counted
@@ -25,21 +25,9 @@ from bankml.core.text.utf8 import complete
 if TYPE_CHECKING:
     from bankml.core.engine import Completion, Engine
     from bankml.core.sampling import SamplingParams
+    from bankml.core.text.template import Prompt
 
 OFFLOAD_BYTES = 1 << 16
-
-
-def render(engine: Engine, conversation: Conversation) -> str:
-    """The prompt of a conversation.
-
-    Raises:
-        Refusal: the template refuses it.
-    """
-    return engine.template.render(
-        conversation.messages,
-        add_generation_prompt=conversation.add_generation_prompt,
-        kwargs=conversation.kwargs or None,
-    )
 
 
 async def parse(body: bytes) -> Any:
@@ -60,10 +48,16 @@ class Prepared:
     engine: Engine
     request: ChatRequest
     body: bytes
-    prompt: list[int]
+    prompt: Prompt
+    tokens: list[int]
     params: SamplingParams
     seed: int
     since: float
+
+    @property
+    def stop(self) -> list[str]:
+        """The strings that end the answer: the request's, then the template's."""
+        return [*self.request.stop, *self.prompt.stops]
 
 
 async def prepare(resident: Resident, body: bytes) -> Prepared:
@@ -75,24 +69,24 @@ async def prepare(resident: Resident, body: bytes) -> Prepared:
     since = time.perf_counter()
     request = read_chat(await parse(body))
     engine = await resident.acquire()
-    prompt, params = await asyncio.to_thread(_ready, engine, request)
-    return Prepared(engine, request, body, prompt, _with_seed(params), params.seed, since)
+    prompt, tokens, params = await asyncio.to_thread(_ready, engine, request)
+    return Prepared(engine, request, body, prompt, tokens, _with_seed(params), params.seed, since)
 
 
-def _ready(engine: Engine, request: ChatRequest) -> tuple[list[int], SamplingParams]:
+def _ready(engine: Engine, request: ChatRequest) -> tuple[Prompt, list[int], SamplingParams]:
     from bankml.core.sampling import resolve_params
 
-    text = render(engine, request.conversation)
-    prompt = engine.tokenizer.encode(text, add_special=True, parse_special=True)
+    prompt = engine.template.prompt(request.conversation)
+    tokens = engine.tokenizer.encode(prompt.raw, add_special=True, parse_special=True)
     params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
-    if len(prompt) >= engine.n_ctx:
+    if len(tokens) >= engine.n_ctx:
         raise Refusal(
             "engine.context",
-            f"request ({len(prompt)} tokens) exceeds the available context size ({engine.n_ctx} tokens), try increasing it",
+            f"request ({len(tokens)} tokens) exceeds the available context size ({engine.n_ctx} tokens), try increasing it",
             kind="exceed_context_size_error",
-            extra={"n_prompt_tokens": len(prompt), "n_ctx": engine.n_ctx},
+            extra={"n_prompt_tokens": len(tokens), "n_ctx": engine.n_ctx},
         )
-    return prompt, params
+    return prompt, tokens, params
 
 
 def _with_seed(params: SamplingParams) -> SamplingParams:
@@ -132,10 +126,10 @@ class Answer:
         prepared = self.prepared
         request = prepared.request
         return prepared.engine.complete(
-            prepared.prompt,
+            prepared.tokens,
             prepared.params,
             max_tokens=request.max_tokens,
-            stop=request.stop,
+            stop=prepared.stop,
             cache_prompt=request.cache_prompt,
             alive=self.wanted,
         )
@@ -158,7 +152,7 @@ class Answer:
             yield item
 
     def _account(self, completion: Completion) -> None:
-        total = len(self.prepared.prompt)
+        total = len(self.prepared.tokens)
         if self.wanted():
             self.note = (
                 f"prompt {total} (cached {completion.cached_tokens}), answer {completion.completion_tokens}, "
@@ -170,7 +164,7 @@ class Answer:
                 f"and {completion.completion_tokens} of the answer (kept in the slot)"
             )
 
-    def receipt(self, completion: Completion, logprobs: str | None) -> dict[str, Any]:
+    def receipt(self, completion: Completion) -> dict[str, Any]:
         """The receipt of the finished answer."""
         return receipt(
             self.resident.origin(self.prepared.engine),
@@ -182,7 +176,6 @@ class Answer:
             ttft_ms=completion.ttft_ms,
             wall_ms=(time.perf_counter() - self.prepared.since) * 1e3,
             sampling=resolved(self.prepared.params),
-            logprobs=logprobs,
         )
 
 
@@ -207,13 +200,13 @@ async def whole(answer_: Answer) -> dict[str, Any]:
         if not isinstance(item, Ended):
             continue
         completion = item.completion
-        answer_.text = request.conversation.prefill + completion.text
+        answer_.text = request.prefill + completion.text
         numbers = counted(completion)
-        body = shapes.completion(answer_.identity, answer_.model, answer_.text, completion.finish_reason, numbers, logprobs=None)
+        body = shapes.completion(answer_.identity, answer_.model, answer_.text, completion.finish_reason, numbers)
         if request.verbose:
             body["__verbose"] = verbose(answer_.prepared, completion, answer_.model, numbers)
         body["timings"] = shapes.timings(numbers)
-        body["bankml_receipt"] = answer_.receipt(completion, logprobs=None)
+        body["bankml_receipt"] = answer_.receipt(completion)
         return body
     raise Gone
 
@@ -227,8 +220,8 @@ async def stream(answer_: Answer) -> AsyncGenerator[bytes]:
     """
     request = answer_.prepared.request
     chunks = shapes.Chunks(answer_.identity, answer_.model)
-    prefill = request.conversation.prefill
-    unsaid = prefill if request.conversation.echo_prefill else ""
+    prefill = request.prefill
+    unsaid = prefill if request.echo_prefill else ""
     async for item in answer_.events():
         if isinstance(item, Begun):
             yield b""
@@ -262,7 +255,7 @@ def _last_chunks(answer_: Answer, completion: Completion, chunks: shapes.Chunks)
     if request.verbose:
         last[0]["__verbose"] = verbose(answer_.prepared, completion, answer_.model, numbers)
     # choices is there and empty so that clients of OpenAI's shape, which read it, pass over the event.
-    last.append({"bankml_receipt": answer_.receipt(completion, logprobs=None), **chunks.bare([])})
+    last.append({"bankml_receipt": answer_.receipt(completion), **chunks.bare([])})
     return last
 
 

@@ -6,10 +6,11 @@ llama-server ignores a name that it does not know. bankml does not: a reply of 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from bankml.core.refusal import Refusal
+from bankml.core.serve.json_reader import type_error
 
 SHAPE = frozenset(
     {
@@ -111,6 +112,8 @@ def _unlimited(value: Any) -> bool:
 # name -> (the values that ask for nothing, what such values are called)
 _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tools": (_empty, "absent or empty"),
+    "tool_choice": (lambda value: value in ("auto", "none"), '"auto" or "none"'),
+    "response_format": (lambda value: isinstance(value, dict) and value.get("type") == "text", 'absent or {"type": "text"}'),
     "functions": (_empty, "absent or empty"),
     "function_call": (lambda value: value in ("none", "auto"), '"none" or "auto"'),
     "grammar": (_empty, "absent or empty"),
@@ -175,20 +178,19 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def check_names(body: dict[str, Any], ignored: Iterable[str] = ()) -> None:
+def check_names(body: dict[str, Any]) -> None:
     """Every member of the request is known, and none asks for what bankml does not do; null counts as absent.
 
     Raises:
         Refusal: 501 for a feature of llama-server that bankml does not have, 400 for a name that it does not know.
     """
-    known = SHAPE | SAMPLING | NEUTRAL | frozenset(ignored)
     for name, value in body.items():
-        if value is None or name in known:
+        if value is None:
             continue
-        if name == "tool_choice":
-            _check_tool_choice(value)
-        elif name == "response_format":
-            _check_response_format(value)
+        if name in SHAPE:
+            _check_type(name, value)
+        elif name in SAMPLING or name in NEUTRAL:
+            continue
         elif name in _ONLY_OFF:
             asks_nothing, allowed = _ONLY_OFF[name]
             if not asks_nothing(value):
@@ -203,21 +205,17 @@ def check_names(body: dict[str, Any], ignored: Iterable[str] = ()) -> None:
             )
 
 
-def _check_tool_choice(value: Any) -> None:
-    if not isinstance(value, str) or value == "required":
-        raise unsupported("tool_choice", value, '"auto" or "none"')
-    if value not in ("auto", "none"):
-        raise Refusal("http.tool-choice", f"Invalid tool_choice: {value}", where="/tool_choice")
+_OBJECTS = ("chat_template_kwargs",)
+_STRINGS = ("reasoning_effort",)
 
 
-def _check_response_format(value: Any) -> None:
-    kind = value.get("type") if isinstance(value, dict) else None
-    if kind == "text":
-        return
-    if isinstance(kind, str) and kind not in ("", "json_object", "json_schema"):
-        raise Refusal(
-            "http.response-format",
-            f'response_format type must be one of "text" or "json_object", but got: {kind}',
-            where="/response_format/type",
-        )
-    raise unsupported("response_format", value, 'absent or {"type": "text"}')
+def _check_type(name: str, value: Any) -> None:
+    """The types of members that llama-server reads with a default for every other type."""
+    if name in _OBJECTS and not isinstance(value, dict):
+        raise ignored_by_llama(name, type_error("object", value), value, "an object")
+    if name in _STRINGS and not isinstance(value, str):
+        raise ignored_by_llama(name, type_error("string", value), value, "a string")
+    if name == "add_generation_prompt" and not isinstance(value, bool):
+        raise ignored_by_llama(name, type_error("boolean", value), value, "true or false")
+    if name == "continue_final_message" and not isinstance(value, bool):
+        raise unsupported(name, value, "true or false")

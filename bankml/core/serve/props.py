@@ -142,7 +142,6 @@ def props(engine: Engine) -> dict[str, Any]:
     from bankml.core.sampling import resolve_params
 
     tokenizer = engine.tokenizer
-    template = engine.gguf.get("tokenizer.chat_template")
 
     def text(token: int | None) -> str:
         return "" if token is None else tokenizer.piece(token, special=True).decode("utf-8", "replace")
@@ -159,8 +158,8 @@ def props(engine: Engine) -> dict[str, Any]:
         "endpoint_metrics": False,
         "ui": False,
         "ui_settings": {},
-        "chat_template": template if isinstance(template, str) else "",
-        "chat_template_caps": getattr(engine.template, "caps", {}),
+        "chat_template": engine.template.source,
+        "chat_template_caps": engine.template.caps,
         "bos_token": text(tokenizer.bos),
         "eos_token": text(tokenizer.eos),
         "build_info": FINGERPRINT,

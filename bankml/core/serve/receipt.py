@@ -51,7 +51,6 @@ def receipt(
     ttft_ms: float | None,
     wall_ms: float,
     sampling: dict[str, Any],
-    logprobs: str | None = None,
 ) -> dict[str, Any]:
     """The receipt, members in their documented order; ``signed`` is false, and last.
 
@@ -60,9 +59,8 @@ def receipt(
         text: the answer: ``choices[0].message.content``, or what the chunks of a stream carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
-        logprobs: the JSON text of the array of token probabilities that the answer carried.
     """
-    members: dict[str, Any] = {
+    return {
         "bankml": __version__,
         "engine": ENGINE,
         "model_sha256": origin.model_sha256,
@@ -79,8 +77,5 @@ def receipt(
         "ctx": origin.ctx,
         "cache_n": cache_n,
         "sampling": sampling,
+        "signed": False,
     }
-    if logprobs is not None:
-        members["logprobs_sha256"] = hashlib.sha256(logprobs.encode("utf-8")).hexdigest()
-    members["signed"] = False
-    return members

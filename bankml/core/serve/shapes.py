@@ -88,17 +88,13 @@ def usage(counts: Counts) -> dict[str, Any]:
     }
 
 
-def completion(
-    identity: str, model: str, content: str, finish_reason: str, counts: Counts, logprobs: list[Any] | None
-) -> dict[str, Any]:
+def completion(identity: str, model: str, content: str, finish_reason: str, counts: Counts) -> dict[str, Any]:
     """A whole answer, without the members that a request must ask for."""
-    choice: dict[str, Any] = {
+    choice = {
         "finish_reason": finish_reason,
         "index": 0,
         "message": {"role": "assistant", "content": content},
     }
-    if logprobs:
-        choice["logprobs"] = {"content": logprobs}
     return {
         "choices": [choice],
         "created": int(time.time()),

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.serve.chat import render
 from bankml.core.serve.fields import ignored_by_llama
 from bankml.core.serve.json_reader import server_error, type_error
-from bankml.core.serve.request import read_conversation
+from bankml.core.serve.request import as_object
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
@@ -57,7 +56,7 @@ def apply_template(engine: Engine, body: Any) -> dict[str, Any]:
     Raises:
         Refusal: the request's, or the template's.
     """
-    return {"prompt": render(engine, read_conversation(body))}
+    return {"prompt": engine.template.apply(as_object(body)).text}
 
 
 def _flag(body: dict[str, Any], name: str, default: bool) -> bool:

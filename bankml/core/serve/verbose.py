@@ -33,7 +33,6 @@ def settings(
     max_tokens: int = -1,
     stop: list[str] | None = None,
     stream: bool = False,
-    n_probs: int = 0,
     timings_per_token: bool = False,
     chat: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -72,7 +71,7 @@ def settings(
         "ignore_eos": params.ignore_eos,
         "stream": stream,
         "logit_bias": [{"bias": bias, "token": token} for token, bias in params.logit_bias],
-        "n_probs": n_probs,
+        "n_probs": 0,
         "min_keep": params.min_keep,
         "grammar": "",
         "grammar_lazy": False,
@@ -100,8 +99,6 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
     """The ``__verbose`` object: the answer in the shape of llama-server's own completion endpoint."""
     request = prepared.request
     text = "" if request.stream else completion.raw_text
-    conversation = request.conversation
-    header = "" if not conversation.add_generation_prompt and not conversation.prefill else _generation_prompt(prepared)
     return {
         "index": 0,
         "content": text,
@@ -114,18 +111,17 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
         "generation_settings": settings(
             replace(prepared.params, seed=prepared.seed),
             max_tokens=-1 if request.max_tokens is None else request.max_tokens,
-            stop=request.stop,
+            stop=prepared.stop,
             stream=request.stream,
-            n_probs=request.n_probs,
             timings_per_token=request.timings_per_token,
             chat={
                 "chat_format": "peg-native",
                 "reasoning_format": "deepseek",
                 "reasoning_in_content": False,
-                "generation_prompt": header,
+                "generation_prompt": prepared.prompt.generation_prompt.decode("utf-8", "replace"),
             },
         ),
-        "prompt": prepared.engine.tokenizer.join(prepared.prompt).decode("utf-8", "replace"),
+        "prompt": prepared.engine.tokenizer.join(prepared.tokens).decode("utf-8", "replace"),
         "has_new_line": "\n" in completion.raw_text,
         "truncated": completion.truncated,
         "stop_type": completion.stop_type,
@@ -133,16 +129,3 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
         "tokens_cached": completion.prompt_tokens + max(completion.completion_tokens - 1, 0),
         "timings": shapes.timings(counts),
     }
-
-
-def _generation_prompt(prepared: Prepared) -> str:
-    """What the template adds for the assistant: the prompt's end that it lacks without the header."""
-    conversation = prepared.request.conversation
-    template = prepared.engine.template
-    if conversation.prefill:
-        shown = template.render(conversation.messages, add_generation_prompt=False, kwargs=conversation.kwargs or None)
-        bare = template.render(conversation.messages[:-1], add_generation_prompt=False, kwargs=conversation.kwargs or None)
-    else:
-        shown = template.render(conversation.messages, add_generation_prompt=True, kwargs=conversation.kwargs or None)
-        bare = template.render(conversation.messages, add_generation_prompt=False, kwargs=conversation.kwargs or None)
-    return shown.removeprefix(bare)

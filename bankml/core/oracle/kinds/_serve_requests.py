@@ -127,7 +127,14 @@ def _answers() -> list[dict[str, Any]]:
         *_chat({"max_tokens": 4}, {"max_tokens": 4, "stream": True}, {"max_tokens": 4, "echo": True}, messages=LEFT_OPEN),
         *_chat({"continue_final_message": True, "add_generation_prompt": False}, messages=LEFT_OPEN),
         *_chat({"continue_final_message": True, "add_generation_prompt": False, "stream": True}, messages=LEFT_OPEN),
-        *_chat({"add_generation_prompt": False}),
+        *_chat({"add_generation_prompt": False}, {"continue_final_message": True, "add_generation_prompt": False}),
+        *(
+            request
+            for content in (" One,  ", "", "\n\n", "🍕 é", [{"type": "text", "text": "One"}, {"type": "text", "text": "two"}])
+            for request in _chat(
+                {"max_tokens": 3}, {"max_tokens": 3, "stream": True}, messages=[*HI, {"role": "assistant", "content": content}]
+            )
+        ),
         *_chat(
             {"verbose": True, "return_tokens": True}, {"verbose": True}, {"verbose": True, "return_tokens": True, "stream": True}
         ),
@@ -172,17 +179,19 @@ def _refusals() -> list[dict[str, Any]]:
         *_post(CHAT, {"messages": [{"role": "user", "content": [{"type": "text"}]}]}),
         *_post(CHAT, {"messages": [*LEFT_OPEN, {"role": "assistant", "content": "x"}]}),
         *_post(CHAT, {"messages": HI, "continue_final_message": True}),
-        *_chat({}, {"stream": True}, messages=[{"role": "user", "content": "x " * 5000}])[:1],
+        *_post(CHAT, *({"messages": [{"role": "user", "content": "x " * 5000}], "stream": stream} for stream in (False, True))),
     ]
 
 
 def _bad_fields() -> list[dict[str, Any]]:
+    max_tokens: tuple[Any, ...] = ("5", [], {}, -2, "")
     fields: list[tuple[str, Any]] = [
-        *(("max_tokens", value) for value in ("5", [], {}, -2, "")),
+        *(("max_tokens", value) for value in max_tokens),
         *(("n_predict", value) for value in ("x", -3)),
         *(("n", value) for value in (0, 2, "x")),
         *(("stream", value) for value in ("yes", 1)),
         ("stream_options", {"include_usage": "x"}),
+        ("echo", "x"),
         ("stop", [5]),
         ("stop", ["a", True]),
         ("cache_prompt", "x"),

@@ -163,7 +163,7 @@ async def ask(app: Starlette, path: str, body: Any, post: bool, stream: bool) ->
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
-    await app(scope, receive, send)  # type: ignore[arg-type]
+    await app(scope, receive, send)
     status = sent[0]["status"]
     text = b"".join(message.get("body", b"") for message in sent[1:]).decode("utf-8")
     if not stream or status != 200:
