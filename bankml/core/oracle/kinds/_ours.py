@@ -51,7 +51,7 @@ class Held:
         if n > 1:
             words |= {matmul.Y_STRIDE: stride, matmul.COLUMNS: n, matmul.COLUMN_PART: _COLUMN_PART}
             chunks *= -(-n // _COLUMN_PART)
-        _run(m.kind.gemv if n == 1 else m.kind.gemm, matmul.FIELDS, words, chunks)
+        run(m.kind.gemv if n == 1 else m.kind.gemm, matmul.FIELDS, words, chunks)
         return out.floats((n, width))[:, : m.rows].copy()
 
     def dequantized(self, first: int = 0, last: int | None = None) -> Floats:
@@ -64,7 +64,7 @@ class Held:
             matmul.COLUMNS: len(wanted),
             matmul.COLUMN_PART: len(wanted),
         }
-        _run(m.kind.get_rows, matmul.FIELDS, words, 1)
+        run(m.kind.get_rows, matmul.FIELDS, words, 1)
         return out.floats((len(wanted), m.k)).copy()
 
     def _words(self, out: Block, width: int) -> dict[int, int]:
@@ -75,7 +75,7 @@ class Held:
         }  # fmt: skip
 
 
-def _run(kernel: Any, fields: int, words: dict[int, int], chunks: int) -> None:
+def run(kernel: Any, fields: int, words: dict[int, int], chunks: int) -> None:
     """Every chunk of an operation, last one first: chunks must not depend on each other."""
     args = np.zeros(fields, np.int64)
     for word, value in words.items():

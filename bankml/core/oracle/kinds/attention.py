@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The three attention kernels over made-up queries, keys and values, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.kinds import _stream
+
+if TYPE_CHECKING:
+    from bankml.core.oracle.kinds._ggml import Ggml
+    from bankml.core.oracle.reference import Reference
+
+Floats = npt.NDArray[np.float32]
+Halves = npt.NDArray[np.float16]
+Case = dict[str, Any]
+"""``rows`` of queries whose first sits in cell ``position``; ``dim``, ``heads``, ``kv_heads``; ``threads`` of the reference;
+``spread`` of the scores; ``seed``; then ``answer``, one digest for each row."""
+
+PAD = 256
+_SHAPES = ((64, 9, 3), (128, 4, 2), (32, 4, 1), (96, 2, 2), (64, 3, 3))
+"""Head width, query heads, key heads: SmolLM2's first."""
+_SPREADS = ("plain", "rising", "wide", "equal")
+_ONE_ROW = (1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 100, 127, 128, 129, 200, 254, 255, 256)
+_SPLIT = (257, 300, 384, 511, 512, 513, 600, 767, 768, 769, 1000, 1024, 1500)
+_FEW = ((2, 0), (2, 511), (3, 17), (5, 300), (16, 0), (17, 100), (28, 0), (40, 473), (63, 0), (63, 700))
+_MANY = ((64, 0), (64, 1), (65, 0), (65, 449), (70, 60), (128, 1000), (150, 0), (150, 37), (512, 0), (300, 513))
+
+
+class Attention:
+    """Kind ``attention``; the option ``seed`` names another stream."""
+
+    name = "attention"
+    checks = "attention of one row, of few and of many: the reference, the split-KV and the tiled kernel, by rows"
+    against = "ggml_flash_attn_ext on ggml's CPU backend, at 1 to 4 threads"
+    small = True
+
+    def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
+        """One graph for each case."""
+        from bankml.core.oracle.kinds._ggml import Ggml
+
+        ggml = Ggml(reference)
+        found = []
+        for case in cases(int(options.get("seed", 0))):
+            rows = _stream.row_digests(_there(ggml, case, *_inputs(case)))
+            found.append({**case, "answer": rows})
+        return {"cases": found}
+
+    def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
+        """bankml's kernel for each case; every row counts."""
+        from bankml.core.oracle.kinds import _ours_attention
+
+        tally = Tally()
+        for case in body["cases"]:
+            q, k, v = _inputs(case)
+            out = _ours_attention.attend(q, k, v, case["position"], case["threads"], scale_of(case))
+            for row, (mine, theirs) in enumerate(zip(_stream.row_digests(out), case["answer"], strict=True)):
+                where = f"{case['rows']} rows at {case['position']}, {case['heads']} heads of {case['dim']}"
+                tally.count(mine == theirs, f"{where}, {case['threads']} threads, {case['spread']}: row {row}")
+        return tally
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """Lengths on both sides of every border; each with one of the shapes and spreads, the borders with several threads."""
+    number = 0
+
+    def case(rows: int, position: int, threads: int) -> Case:
+        nonlocal number
+        dim, heads, kv_heads = _SHAPES[number % len(_SHAPES)]
+        number += 1
+        return {
+            "rows": rows, "position": position, "dim": dim, "heads": heads, "kv_heads": kv_heads, "threads": threads,
+            "spread": _SPREADS[number // len(_SHAPES) % len(_SPREADS)], "seed": seed * 10_000 + number,
+        }  # fmt: skip
+
+    for cells in _ONE_ROW:
+        yield case(1, cells - 1, 3)
+        yield case(1, cells - 1, 1)
+    for cells in _SPLIT:
+        for threads in (1, 2, 3, 4, 8):
+            yield case(1, cells - 1, threads)
+    for rows, position in _FEW:
+        yield case(rows, position, 3)
+        yield case(rows, position, 2)
+    for rows, position in _MANY:
+        yield case(rows, position, 2)
+
+
+def scale_of(case: Case) -> float:
+    """What llama.cpp multiplies the scores with."""
+    return 1.0 / math.sqrt(case["dim"])
+
+
+def padded(case: Case) -> int:
+    """Cells that the reference looks at."""
+    return -(-(case["position"] + case["rows"]) // PAD) * PAD
+
+
+def _inputs(case: Case) -> tuple[Floats, Halves, Halves]:
+    """Queries float32[rows, heads, dim]; keys and values half[kv_heads, padded cells, dim], the unused cells filled too."""
+    rows, dim, heads, kv_heads, seed = (case[name] for name in ("rows", "dim", "heads", "kv_heads", "seed"))
+    cells = padded(case)
+    q = _stream.plain(rows * heads * dim, 3 * seed).reshape(rows, heads, dim)
+    k = _stream.plain(kv_heads * cells * dim, 3 * seed + 1).reshape(kv_heads, cells, dim)
+    v = _stream.plain(kv_heads * cells * dim, 3 * seed + 2).reshape(kv_heads, cells, dim)
+    if case["spread"] == "rising":
+        # Scores that mostly grow along the cells: a new maximum at nearly every one.
+        q = np.abs(q) + np.float32(0.5)
+        k = k * np.float32(0.125) + (np.arange(cells, dtype=np.float32) / np.float32(64))[None, :, None]
+    elif case["spread"] == "wide":
+        # Weights from 1 down to 0, subnormal ones between.
+        q, v = q * np.float32(8), v * np.float32(2.0**-10)
+    elif case["spread"] == "equal":
+        k = np.where(np.arange(cells)[None, :, None] % 2 == 0, k[:, :1], k)
+    return np.ascontiguousarray(q, np.float32), k.astype(np.float16), v.astype(np.float16)
+
+
+def _there(ggml: Ggml, case: Case, q: Floats, k: Halves, v: Halves) -> Floats:
+    """The reference's rows, float32[rows, heads * dim]."""
+    from bankml.core.oracle.kinds import _ggml
+
+    rows, cells = case["rows"], padded(case)
+    at = np.arange(cells)[None, :]
+    mask = np.where(at > case["position"] + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0))
+
+    def build(context: Any, tensors: list[int]) -> int:
+        return int(ggml.call("ggml_flash_attn_ext", context, *tensors, scale_of(case), 0.0, 0.0))
+
+    inputs: list[tuple[int, npt.NDArray[Any]]] = [
+        (_ggml.F32, np.ascontiguousarray(q.transpose(1, 0, 2))),
+        (_ggml.F16, k),
+        (_ggml.F16, v),
+        (_ggml.F16, mask.astype(np.float16)),
+    ]
+    return ggml.compute(build, inputs, case["threads"]).reshape(rows, -1)
+
+
+KIND = Attention()
