@@ -121,7 +121,7 @@ def _hold(engine: Engine, step: Step, where: str, tally: Tally) -> None:
         request = step["request"]
         completion = engine.complete(
             answer["prompt_tokens"],
-            resolve_params(request, engine.defaults),
+            resolve_params(request, engine.defaults, engine.tokenizer),
             max_tokens=request.get("n_predict", request.get("max_tokens")),
             stop=_stop_list(request),
             cache_prompt=request.get("cache_prompt", True),
