@@ -125,7 +125,7 @@ class Model:
         r = self.plan.rope
         last = min(-(-end // _ROPE_STEP) * _ROPE_STEP, len(self._rope.bytes) // (4 * r.dims))
         f32 = np.float32
-        low, high = _corr_dims(r.dims, r.n_ctx_orig, r.freq_base, r.beta_fast, r.beta_slow) if r.ext_factor else (0.0, 0.0)
+        low, high = corr_dims(r.dims, r.n_ctx_orig, r.freq_base, r.beta_fast, r.beta_slow) if r.ext_factor else (0.0, 0.0)
         rope.fill_table(
             rope.theta_scale(f32(r.freq_base), r.dims), f32(r.freq_scale), self._factors, f32(r.ext_factor), f32(r.attn_factor),
             f32(low), f32(high), r.dims, self._rope_ready, last, self._rope.address,
@@ -182,7 +182,7 @@ class Model:
         self._team.close()
 
 
-def _corr_dims(dims: int, n_ctx_orig: int, base: float, beta_fast: float, beta_slow: float) -> tuple[float, float]:
+def corr_dims(dims: int, n_ctx_orig: int, base: float, beta_fast: float, beta_slow: float) -> tuple[float, float]:
     """First and last pair of YaRN's ramp. Source: ggml_rope_yarn_corr_dims, ggml.c."""
 
     def dim(rotations: float) -> float:
