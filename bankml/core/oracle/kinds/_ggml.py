@@ -157,18 +157,26 @@ class Ggml:
             return working.compute(out, {y: x}, threads).reshape(len(x), rows)
 
     def compute(
-        self, build: Callable[[Any, list[int]], int], inputs: Sequence[tuple[int, npt.NDArray[Any]]], threads: int = 2
+        self,
+        build: Callable[[Any, list[int]], int],
+        inputs: Sequence[tuple[int, npt.NDArray[Any]]],
+        threads: int = 2,
+        weights: Sequence[tuple[int, tuple[int, ...], Bytes]] = (),
     ) -> Floats:
         """The result of a graph.
 
         Args:
-            build: from ggml's context and the input tensors to the graph's result.
+            build: from ggml's context and the tensors, weights last, to the graph's result.
             inputs: (type, array) each; an array's shape is ggml's, last dimension first.
+            weights: (type, shape in ggml's order, file bytes) each.
         """
         with _Context(self) as working:
             tensors = [working.tensor(type_id, tuple(reversed(array.shape))) for type_id, array in inputs]
-            out = build(working.context, tensors)
-            return working.compute(out, {t: array for t, (_, array) in zip(tensors, inputs, strict=True)}, threads)
+            arrays = {t: array for t, (_, array) in zip(tensors, inputs, strict=True)}
+            for type_id, shape, data in weights:
+                tensors.append(working.tensor(type_id, shape))
+                arrays[tensors[-1]] = data
+            return working.compute(build(working.context, tensors), arrays, threads)
 
 
 class _Context:

@@ -55,9 +55,12 @@ class Held:
         return out.floats((n, width))[:, : m.rows].copy()
 
     def dequantized(self, first: int = 0, last: int | None = None) -> Floats:
-        """Rows first..last as the embedding reads them."""
+        """Rows first..last as float32."""
+        return self.rows(np.arange(first, self.matrix.rows if last is None else last, dtype=np.int64))
+
+    def rows(self, wanted: npt.NDArray[np.int64]) -> Floats:
+        """Rows by number, as the embedding reads them."""
         m = self.matrix
-        wanted = np.arange(first, m.rows if last is None else last, dtype=np.int64)
         out = Block(4 * len(wanted) * matmul.padded(m.k))
         words = self._words(out, m.k) | {
             matmul.Y: int(wanted.ctypes.data),
