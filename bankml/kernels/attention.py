@@ -84,7 +84,7 @@ _fold4 = mk("_fold4", f32xw, (_acc4,), _fold)
 _hsum_b8 = mk("_hsum_b8", f32xw, (tup(f32xw, 8),), lambda E, acc: E.hsum_b(E.untup(acc, 8)))
 
 
-@njit(f32xw(ADDR, ADDR, ADDR), nogil=True, error_model="numpy")
+@njit(f32xw(ADDR, ADDR, ADDR), cache=True, nogil=True, error_model="numpy")
 def _lane_sum(keys, q, dim):
     """ggml's vec_dot lane: elements L, L+8, L+16, L+24 of each 32, for W cells at once."""
     acc = _zeros4(0)

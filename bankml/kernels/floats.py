@@ -102,7 +102,7 @@ def dot_bf16(w, y, k):
     return np.float32(total)
 
 
-@njit("void(intp, intp, intp, float32)", nogil=True, error_model="numpy")
+@njit("void(intp, intp, intp, float32)", cache=True, nogil=True, error_model="numpy")
 def _finish(args, column, row, value):
     """Add bias and residual where the block names them, and store one output."""
     bias = ld_i64(args, 7)
@@ -163,7 +163,7 @@ _tile_f16, _one_f16 = _tiles[F16_ID]
 _tile_bf16, _one_bf16 = _tiles[BF16_ID]
 
 
-@njit("float32(intp, intp, intp, intp)", nogil=True, error_model="numpy")
+@njit("float32(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _dot(type_id, w, y, k):
     if type_id == 1:
         return dot_f16(w, y, k)

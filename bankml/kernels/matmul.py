@@ -33,7 +33,7 @@ def part_start(total, parts, index):
     return total * index // parts
 
 
-@njit(types.void(ADDR, ADDR, ADDR, f32xw), nogil=True, error_model="numpy")
+@njit(types.void(ADDR, ADDR, ADDR, f32xw), cache=True, nogil=True, error_model="numpy")
 def finish(args, column, group, value):
     """Add bias and residual where the block names them, and store W outputs of one column."""
     at = group * (4 * W)

@@ -106,14 +106,14 @@ def swiglu_row(gate, up, k, y):
             st_f32(y, t, g / (np.float32(1.0) + expf(-g)) * ld_f32(up, t))
 
 
-@njit("void(intp, intp, intp)", nogil=True, error_model="numpy")
+@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _form(args, row, thread):
     """Form one row of X."""
     to = ld_i64(args, 3) + thread * ld_i64(args, 4) + row * ld_i64(args, 5)
     form_row(ld_i64(args, 0) + 4 * row * ld_i64(args, 1), ld_i64(args, 2), to, ld_i64(args, 6), ld_i64(args, 7))
 
 
-@njit("void(intp, intp, intp)", nogil=True, error_model="numpy")
+@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _norm(args, row, thread):
     """Norm one row of X, then form it."""
     k = ld_i64(args, 2)
@@ -123,7 +123,7 @@ def _norm(args, row, thread):
     form_row(normed, k, to, ld_i64(args, 6), ld_i64(args, 7))
 
 
-@njit("void(intp, intp, intp)", nogil=True, error_model="numpy")
+@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _swiglu(args, row, thread):
     """SwiGLU of one row of X (gate) and Y (up), then form it."""
     k = ld_i64(args, 2)
