@@ -63,6 +63,9 @@ class Emit:
     # --- memory
     def ptr(self, address, offset, pointee):
         """Pointer to `pointee` at address + offset bytes."""
+        # Code generation may take an index for the pointer and the address for its offset, and numba optimizes that form again
+        # when it inlines the function; an index of 0 would then pass for a null pointer, and the code be dropped as impossible.
+        set.add(self.b.function.attributes, "null_pointer_is_valid")
         if not (isinstance(offset, int) and offset == 0):
             address = self.b.add(address, self.i64(offset))
         return self.b.inttoptr(address, pointee.as_pointer())
