@@ -20,8 +20,9 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 def command(model: str | None, ids: tuple[str, ...], no_special: bool, clean: bool, as_json: bool) -> None:
     """Print the text of token ids.
 
-    MODEL is a name from `bankml list` or a path; none means the default model. The ids are given as arguments, or as JSON on standard input: a list, or
-    an object with "tokens", as `bankml tokenize` prints it. The bytes are written as they are, nothing added.
+    MODEL is a name from `bankml list` or a path; none means the default model. The ids are given as arguments, or as JSON
+    on standard input: a list, or an object with "tokens", as `bankml tokenize` prints it. The bytes are written as they
+    are, nothing added.
     """
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.pins import resolve_model
@@ -54,10 +55,12 @@ def _read(data: bytes) -> list[int]:
         given = given.get("tokens")
     if not isinstance(given, list):
         raise _not_ids(type(given).__name__)
-    tokens = [item.get("id") if isinstance(item, dict) else item for item in given]
-    for place, token in enumerate(tokens):
+    tokens = []
+    for place, item in enumerate(given):
+        token = item.get("id") if isinstance(item, dict) else item
         if type(token) is not int:
-            raise _not_ids(f"{json.dumps(given[place])[:40]} at place {place}")
+            raise _not_ids(f"{json.dumps(item)[:40]} at place {place}")
+        tokens.append(token)
     return tokens
 
 
