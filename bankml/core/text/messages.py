@@ -28,7 +28,7 @@ def invalid(message: str, where: str | None = None) -> Refusal:
 
 
 def failed(message: str, where: str | None = None) -> Refusal:
-    """A request that llama-server answers with status 500, though it is the request's fault."""
+    """A request that llama-server answers with status 500, though it is the request's error."""
     return Refusal("template.messages", message, where=where, status=500, kind="server_error")
 
 
@@ -46,7 +46,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-class JsonFault(Exception):
+class JsonError(Exception):
     """An error of the reference's JSON library: a type it did not expect, a key that is not there."""
 
 
@@ -64,18 +64,18 @@ def type_name(value: Any) -> str:
 
 
 def as_string(value: Any) -> str:
-    """The string itself. Raises: JsonFault for anything else."""
+    """The string itself. Raises: JsonError for anything else."""
     if isinstance(value, str):
         return value
-    raise JsonFault(f"[json.exception.type_error.302] type must be string, but is {type_name(value)}")
+    raise JsonError(f"[json.exception.type_error.302] type must be string, but is {type_name(value)}")
 
 
 def at(value: Any, key: str) -> Any:
-    """A member of an object. Raises: JsonFault when it is not there."""
+    """A member of an object. Raises: JsonError when it is not there."""
     if not isinstance(value, dict):
-        raise JsonFault(f"[json.exception.type_error.304] cannot use at() with {type_name(value)}")
+        raise JsonError(f"[json.exception.type_error.304] cannot use at() with {type_name(value)}")
     if key not in value:
-        raise JsonFault(f"[json.exception.out_of_range.403] key '{key}' not found")
+        raise JsonError(f"[json.exception.out_of_range.403] key '{key}' not found")
     return value[key]
 
 
@@ -209,16 +209,16 @@ def parse(messages: list[Any]) -> list[Message]:
     for i, message in enumerate(messages):
         try:
             parsed.append(_parse(message))
-        except JsonFault as fault:
-            raise failed(f"Failed to parse messages: {fault}", f"/messages/{i}") from None
+        except JsonError as error:
+            raise failed(f"Failed to parse messages: {error}", f"/messages/{i}") from None
     return parsed
 
 
 def _parse(message: Any) -> Message:
     if not isinstance(message, dict):
-        raise JsonFault(f"Expected 'message' to be an object, got {dump(message)}")
+        raise JsonError(f"Expected 'message' to be an object, got {dump(message)}")
     if "role" not in message:
-        raise JsonFault(f"Missing 'role' in message: {dump(message)}")
+        raise JsonError(f"Missing 'role' in message: {dump(message)}")
     parsed = Message(as_string(message["role"]))
     content = message.get("content")
     if isinstance(content, str):
@@ -235,14 +235,14 @@ def _parse(message: Any) -> Message:
 
 def _parse_call(call: Any) -> ToolCall:
     if not has(call, "type"):
-        raise JsonFault(f"Missing tool call type: {dump(call)}")
+        raise JsonError(f"Missing tool call type: {dump(call)}")
     if call["type"] != "function":
-        raise JsonFault(f"Unsupported tool call type: {dump(call)}")
+        raise JsonError(f"Unsupported tool call type: {dump(call)}")
     if "function" not in call:
-        raise JsonFault(f"Missing tool call function: {dump(call)}")
+        raise JsonError(f"Missing tool call function: {dump(call)}")
     function = call["function"]
     if not has(function, "name"):
-        raise JsonFault(f"Missing tool call name: {dump(call)}")
+        raise JsonError(f"Missing tool call name: {dump(call)}")
     parsed = ToolCall(as_string(function["name"]))
     arguments = at(function, "arguments")
     parsed.arguments = arguments if isinstance(arguments, str) else dump(arguments)
@@ -260,21 +260,25 @@ def parse_tools(tools: Any) -> list[dict[str, Any]] | None:
     if tools is None:
         return None
     try:
-        if not isinstance(tools, list):
-            raise JsonFault(f"Expected 'tools' to be an array, got {dump(tools)}")
-        return [_parse_tool(tool) for tool in tools] or None
-    except JsonFault as fault:
+        return [_parse_tool(tool) for tool in _list_of_tools(tools)] or None
+    except JsonError as error:
         listing = json.dumps(tools, ensure_ascii=False, indent=2)
-        raise failed(f"Failed to parse tools: {fault}; tools = {listing}", "/tools") from None
+        raise failed(f"Failed to parse tools: {error}; tools = {listing}", "/tools") from None
+
+
+def _list_of_tools(tools: Any) -> list[Any]:
+    if not isinstance(tools, list):
+        raise JsonError(f"Expected 'tools' to be an array, got {dump(tools)}")
+    return tools
 
 
 def _parse_tool(tool: Any) -> dict[str, Any]:
     if not has(tool, "type"):
-        raise JsonFault(f"Missing tool type: {dump(tool)}")
+        raise JsonError(f"Missing tool type: {dump(tool)}")
     if tool["type"] != "function":
-        raise JsonFault(f"Unsupported tool type: {dump(tool)}")
+        raise JsonError(f"Unsupported tool type: {dump(tool)}")
     if "function" not in tool:
-        raise JsonFault(f"Missing tool function: {dump(tool)}")
+        raise JsonError(f"Missing tool function: {dump(tool)}")
     function = tool["function"]
     name = as_string(at(function, "name"))
     described = {
@@ -327,8 +331,8 @@ def merge_system(messages: list[dict[str, Any]]) -> None:
     if messages:
         try:
             merged = as_string(at(system, "content")) + "\n" + as_string(at(messages[0], "content"))
-        except JsonFault as fault:
-            raise failed(str(fault), "/messages/0/content") from None
+        except JsonError as error:
+            raise failed(str(error), "/messages/0/content") from None
         messages[0]["content"] = merged
 
 

@@ -16,17 +16,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from bankml.core.refusal import Refusal
-from bankml.core.text.jinja.caps import Caps, find_caps, preserve_reasoning, reasoning_effort
-from bankml.core.text.jinja.errors import LimitFault, LocatedFault, SyntaxFault, line_and_column
+from bankml.core.text.jinja.caps import find_caps, preserve_reasoning, reasoning_effort
+from bankml.core.text.jinja.errors import LimitError, LocatedError, SourceError, line_and_column
 from bankml.core.text.jinja.program import Program
 from bankml.core.text.jinja.values import from_python
 from bankml.core.text.messages import Message, fit_content, merge_system, parse_arguments, to_system
-from bankml.core.text.template_analysis import Reasoning, find_reasoning
+from bankml.core.text.template_analysis import Reasoning, common_prefix, find_reasoning
 from bankml.core.text.template_formats import Draft, Format, find_format
 from bankml.core.text.template_request import ChatRequest, check_logprobs, read_request
+from bankml.core.text.template_special import Ends, ends_of
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile
+    from bankml.core.text.tokenizer import Tokenizer
 
 Messages = list[dict[str, Any]]
 
@@ -128,25 +130,40 @@ class ChatTemplate:
     ) -> None:
         if source in ("", b"", "chatml", b"chatml"):
             source = tool_source or CHATML
-        ends = _Ends(_encoded(bos_text), _encoded(eos_text), add_bos, add_eos)
+        ends = Ends(_encoded(bos_text), _encoded(eos_text), add_bos, add_eos)
         clock = _local(now)
         self._default = _Variant(_softened(_encoded(source)), ends, clock)
         self._with_tools = _Variant(_encoded(tool_source), ends, clock) if tool_source else None
 
     @classmethod
-    def from_gguf(cls, gguf: GgufFile, *, source: str | bytes | None = None, now: datetime | None = None) -> Self:
-        """The template that a file brings along, or another source with the file's first and last token."""
-        from bankml.core.text.special import special_texts
+    def from_gguf(
+        cls,
+        gguf: GgufFile,
+        *,
+        tokenizer: Tokenizer | None = None,
+        source: str | bytes | None = None,
+        now: datetime | None = None,
+    ) -> Self:
+        """The template that a file brings along, or another source with the file's first and last token.
 
-        special = special_texts(gguf)
+        Args:
+            gguf: the open file.
+            tokenizer: the file's, if it is at hand already.
+            source: the other source.
+            now: as for the class.
+
+        Raises:
+            Refusal: as the class does; or the vocabulary is malformed.
+        """
+        ends = ends_of(gguf, tokenizer)
         own = gguf.get("tokenizer.chat_template", "")
         tools = gguf.get("tokenizer.chat_template.tool_use")
         return cls(
             source if source is not None else (own if isinstance(own, str) else ""),
-            special.bos,
-            special.eos,
-            add_bos=special.add_bos,
-            add_eos=special.add_eos,
+            ends.bos,
+            ends.eos,
+            add_bos=ends.add_bos,
+            add_eos=ends.add_eos,
             tool_source=tools if source is None and isinstance(tools, str) else None,
             now=now,
         )
@@ -157,9 +174,9 @@ class ChatTemplate:
         return self._default.source.decode("utf-8", "replace")
 
     @property
-    def caps(self) -> Caps:
+    def caps(self) -> dict[str, bool]:
         """What the template can take, as ``/props`` reports it."""
-        return (self._with_tools or self._default).caps
+        return (self._with_tools or self._default).caps.as_dict()
 
     def apply(self, body: dict[str, Any], now: datetime | None = None) -> Prompt:
         """The prompt of an HTTP body, as llama-server's ``/apply-template`` makes it.
@@ -194,20 +211,6 @@ class ChatTemplate:
         return self.apply(body, now).text
 
 
-@dataclass(frozen=True)
-class _Ends:
-    bos: bytes
-    eos: bytes
-    add_bos: bool
-    add_eos: bool
-
-    def trimmed(self, text: bytes) -> bytes:
-        """The text without what the tokenizer will add."""
-        if self.add_bos:
-            text = text.removeprefix(self.bos)
-        return text.removesuffix(self.eos) if self.add_eos else text
-
-
 @dataclass
 class _Job:
     """One request on its way to the template: messages in the template's form, and its variables."""
@@ -216,26 +219,26 @@ class _Job:
     tools: Messages | None
     enable_thinking: bool
     extra: dict[str, Any]
-    ends: _Ends
+    ends: Ends
     now: time.struct_time
 
 
 class _Variant:
     """One compiled source with what was found out about it."""
 
-    def __init__(self, source: bytes, ends: _Ends, now: time.struct_time) -> None:
+    def __init__(self, source: bytes, ends: Ends, now: time.struct_time) -> None:
         self.ends = ends
         self.now = now
         try:
             self.program = Program(source)
             self.source = self.program.source
             self.caps = find_caps(source, now)
-        except SyntaxFault as fault:
-            line, column = line_and_column(source, fault.pos)
+        except SourceError as error:
+            line, column = line_and_column(source, error.pos)
             place = f"line {line}, column {column}"
-            raise Refusal("template.syntax", f"the chat template is no template: {fault.message}", where=place) from None
-        except LimitFault as fault:
-            raise _limit(fault) from None
+            raise Refusal("template.syntax", f"the chat template is no template: {error.message}", where=place) from None
+        except LimitError as error:
+            raise _limit(error) from None
         self.format: Format | None = find_format(self.source)
         self._renders_once = b"add_generation_prompt" not in self.source
         self._check()
@@ -255,19 +258,19 @@ class _Variant:
         """The prompt of a request. Raises: Refusal."""
         try:
             return self._prompt(request, now)
-        except LocatedFault as fault:
-            raise self._raised(fault) from None
-        except LimitFault as fault:
-            raise _limit(fault) from None
+        except LocatedError as error:
+            raise self._raised(error) from None
+        except LimitError as error:
+            raise _limit(error) from None
         except UnicodeEncodeError:
             raise Refusal("template.messages", "the messages hold half of a surrogate pair, which is no character") from None
 
-    def _raised(self, fault: LocatedFault) -> Refusal:
+    def _raised(self, error: LocatedError) -> Refusal:
         """The template's own error. Without a format of its own the reference takes it for a bad request."""
         if self.format is None:
-            message, status, kind = _NO_PARSER + fault.message, 400, "invalid_request_error"
+            message, status, kind = _NO_PARSER + error.message, 400, "invalid_request_error"
         else:
-            message, status, kind = fault.message, 500, "server_error"
+            message, status, kind = error.message, 500, "server_error"
         return Refusal("template.error", message.decode("utf-8", "replace"), status=status, kind=kind)
 
     def _prompt(self, request: ChatRequest, now: time.struct_time) -> Prompt:
@@ -327,12 +330,7 @@ class _Variant:
         if self._renders_once and "add_generation_prompt" not in job.extra:
             return Draft(prompt, b"", generates)
         without, with_ = self._text(job, False) if generates else prompt, prompt if generates else self._text(job, True)
-        shared = 0
-        for a, b in zip(without, with_, strict=False):
-            if a != b:
-                break
-            shared += 1
-        return Draft(prompt, with_[shared:], generates)
+        return Draft(prompt, with_[common_prefix(without, with_) :], generates)
 
     def _text(self, job: _Job, add_generation_prompt: bool) -> bytes:
         """One run of the program."""
@@ -372,7 +370,7 @@ class _Variant:
             job = _Job(fitted, tools, thinking, {"enable_thinking": thinking}, ends, self.now)
             try:
                 return self._text(job, generate)
-            except LocatedFault:
+            except LocatedError:
                 return None
 
         return find_reasoning(self.source, render, self.caps.supports_tool_calls)
@@ -395,5 +393,5 @@ def _stripped(message: Message) -> Message:
     )
 
 
-def _limit(fault: LimitFault) -> Refusal:
-    return Refusal("template.limit", f"the chat template goes beyond a limit: {fault.what}", allowed=fault.allowed)
+def _limit(error: LimitError) -> Refusal:
+    return Refusal("template.limit", f"the chat template goes beyond a limit: {error.what}", allowed=error.allowed)

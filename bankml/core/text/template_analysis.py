@@ -9,7 +9,6 @@ Source: analyze_reasoning and the list of workarounds, common/chat-diff-analyzer
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -132,17 +131,21 @@ def difference(left: bytes, right: bytes) -> tuple[bytes, bytes]:
     text_before = not a[a_first].is_marker and not b[b_first].is_marker
     rest_a = b"".join(s.value for s in a[a_first : a_last + (not a_used)])
     rest_b = b"".join(s.value for s in b[b_first : b_last + (not b_used)])
-    suffix = _common(rest_a[::-1], rest_b[::-1]) if text_behind else 0
+    suffix = common_prefix(rest_a[::-1], rest_b[::-1]) if text_behind else 0
     cut_a, cut_b = rest_a[: len(rest_a) - suffix], rest_b[: len(rest_b) - suffix]
-    prefix = _common(cut_a, cut_b) if text_before else 0
+    prefix = common_prefix(cut_a, cut_b) if text_before else 0
     only_a, only_b = cut_a[prefix:], cut_b[prefix:]
     if not only_a and only_b and right.startswith(left):
         only_b = right[len(left) :]
     return only_a, only_b
 
 
-def _common(a: bytes, b: bytes) -> int:
-    return len(os.path.commonprefix([a, b]))
+def common_prefix(a: bytes, b: bytes) -> int:
+    """How many bytes two texts share from the start."""
+    length = min(len(a), len(b))
+    if a[:length] == b[:length]:
+        return length
+    return next(i for i in range(length) if a[i] != b[i])
 
 
 def find_reasoning(source: bytes, render: Render, supports_tool_calls: bool) -> Reasoning:

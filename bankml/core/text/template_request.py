@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bankml.core.text.messages import (
-    JsonFault,
+    JsonError,
     Message,
     as_string,
     check,
@@ -130,8 +130,8 @@ def _reasoning_format(body: dict[str, Any]) -> None:
         return
     try:
         name = as_string(body["reasoning_format"])
-    except JsonFault as fault:
-        raise failed(str(fault), "/reasoning_format") from None
+    except JsonError as error:
+        raise failed(str(error), "/reasoning_format") from None
     if name not in _REASONING_FORMATS:
         raise failed(f"Unknown reasoning format: {name}", "/reasoning_format")
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bankml.core.text.jinja.errors import LocatedFault
+from bankml.core.text.jinja.errors import LocatedError
 from bankml.core.text.jinja.program import CONSTANTS, Program
-from bankml.core.text.jinja.run import Traced, traced
+from bankml.core.text.jinja.run import MAX_SECONDS, Traced, traced
 from bankml.core.text.jinja.values import from_python
 
 _ARRAY_USES = frozenset({b"selectattr", b"array_access"})
@@ -87,6 +87,7 @@ class _Prober:
     def __init__(self, program: Program, now: time.struct_time) -> None:
         self.program = program
         self.now = now
+        self.deadline = time.thread_time() + MAX_SECONDS
 
     def run(self, messages: list[Any], tools: list[Any] | None = None, more: dict[bytes, Any] | None = None) -> _Probe:
         variables = {
@@ -99,8 +100,8 @@ class _Prober:
         }
         scope = {**CONSTANTS, **variables}
         try:
-            return _Probe(variables, scope, self.program.run_in(scope, self.now))
-        except LocatedFault:
+            return _Probe(variables, scope, self.program.run_in(scope, self.now, self.deadline - time.thread_time()))
+        except LocatedError:
             return _Probe(variables, scope, None)
 
 
@@ -142,7 +143,7 @@ def find_caps(source: bytes, now: time.struct_time) -> Caps:
     """The capabilities of a template.
 
     Raises:
-        SyntaxFault, LimitFault: as Program does.
+        SourceError, LimitError: as Program does.
     """
     prober = _Prober(Program(source, trace=True), now)
     caps = Caps()

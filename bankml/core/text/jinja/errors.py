@@ -6,7 +6,7 @@ from __future__ import annotations
 ARROW = "↵".encode()
 
 
-class TemplateFault(Exception):
+class TemplateError(Exception):
     """An error that has no place in the source yet; the statement that runs gives it one."""
 
     def __init__(self, message: bytes) -> None:
@@ -14,7 +14,7 @@ class TemplateFault(Exception):
         self.message = message
 
 
-class LocatedFault(Exception):
+class LocatedError(Exception):
     """An error with its place in the source; passes through every outer statement as it is."""
 
     def __init__(self, message: bytes) -> None:
@@ -22,14 +22,14 @@ class LocatedFault(Exception):
         self.message = message
 
 
-class NotImplementedFault(LocatedFault):
+class UnsupportedError(LocatedError):
     """Something the reference's engine names but does not do; it is reported without a place."""
 
     def __init__(self, message: bytes) -> None:
         super().__init__(b"NotImplemented: " + message)
 
 
-class SyntaxFault(Exception):
+class SourceError(Exception):
     """The source is not a template of this dialect."""
 
     def __init__(self, message: str, pos: int) -> None:
@@ -38,7 +38,7 @@ class SyntaxFault(Exception):
         self.pos = pos
 
 
-class LimitFault(Exception):
+class LimitError(Exception):
     """A limit of the sandbox was reached: ``what`` names it."""
 
     def __init__(self, what: str, allowed: str) -> None:
@@ -47,13 +47,13 @@ class LimitFault(Exception):
         self.allowed = allowed
 
 
-class BreakSignal(Exception):
+class BreakSignal(Exception):  # noqa: N818 - a way out of a loop, no error
     """``{% break %}`` on its way to the loop."""
 
     message = b"Break statement executed"
 
 
-class ContinueSignal(Exception):
+class ContinueSignal(Exception):  # noqa: N818 - a way on in a loop, no error
     """``{% continue %}`` on its way to the loop."""
 
     message = b"Continue statement executed"
@@ -74,10 +74,10 @@ def excerpt(source: bytes, pos: int, reach: int = 40) -> bytes:
     return b"..." + around + b"...\n" + b" " * (pos - start + 3) + b"^"
 
 
-def locate(fault: TemplateFault, kind: str, pos: int, source: bytes) -> LocatedFault:
+def locate(error: TemplateError, kind: str, pos: int, source: bytes) -> LocatedError:
     """The reference's report of an error in one statement. Source: statement::execute, common/jinja/runtime.cpp."""
     if not source:
-        return LocatedFault(b"\nError executing %b at position %d: %b" % (kind.encode(), pos, fault.message))
+        return LocatedError(b"\nError executing %b at position %d: %b" % (kind.encode(), pos, error.message))
     line, column = line_and_column(source, pos)
     place = b"While executing %b at line %d, column %d in source:\n" % (kind.encode(), line, column)
-    return LocatedFault(b"\n------------\n" + place + excerpt(source, pos) + b"\nError: " + fault.message)
+    return LocatedError(b"\n------------\n" + place + excerpt(source, pos) + b"\nError: " + error.message)

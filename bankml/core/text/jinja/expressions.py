@@ -7,11 +7,11 @@ Each closure gives an error that has no place yet the place of its own node, whi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from bankml.core.text.jinja import nodes
-from bankml.core.text.jinja.errors import LocatedFault, TemplateFault, locate
-from bankml.core.text.jinja.filters import bound, members
+from bankml.core.text.jinja.errors import LocatedError, TemplateError, locate
+from bankml.core.text.jinja.filters import bound, filter_of
 from bankml.core.text.jinja.functions import GLOBALS, TESTS
 from bankml.core.text.jinja.operators import binary, member, static_member
 from bankml.core.text.jinja.run import Run, mark
@@ -26,6 +26,7 @@ from bankml.core.text.jinja.values import (
     as_text,
     check_key,
     equal,
+    is_number,
     type_name,
 )
 
@@ -51,10 +52,10 @@ class ExpressionCompiler:
         self.trace = trace
         self.places: dict[int, tuple[str, int]] = {}
 
-    def place(self, node: nodes.Node) -> Callable[[TemplateFault], LocatedFault]:
+    def place(self, node: nodes.Node) -> Callable[[TemplateError], LocatedError]:
         """What gives an error of this node its place."""
         kind, pos = self.places.get(id(node), (node.kind, node.pos))
-        return lambda fault: locate(fault, kind, pos, self.source)
+        return lambda error: locate(error, kind, pos, self.source)
 
     def expression(self, node: nodes.Node) -> Expression:
         """The closure of an expression; of a node that is none, one that refuses as the reference does."""
@@ -64,10 +65,11 @@ class ExpressionCompiler:
         return method(self, node)
 
     def refuse(self, node: nodes.Node, message: bytes) -> Expression:
+        """A closure that only raises, at the node's place."""
         place = self.place(node)
 
         def refused(scope: Scope, run: Run) -> Any:
-            raise place(TemplateFault(message))
+            raise place(TemplateError(message))
 
         return refused
 
@@ -104,8 +106,8 @@ class ExpressionCompiler:
                 return values
             try:
                 return Pair.of(values)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return build
 
@@ -118,9 +120,9 @@ class ExpressionCompiler:
             for key_of, value_of in pairs:
                 key, value = key_of(scope, run), value_of(scope, run)
                 try:
-                    check_key(key)
-                except TemplateFault as fault:
-                    raise place(fault) from None
+                    check_key(key, run)
+                except TemplateError as error:
+                    raise place(error) from None
                 result[key] = value
             return result
 
@@ -135,14 +137,14 @@ class ExpressionCompiler:
         place = self.place(node)
         if op in (b"==", b"!="):
             wanted = op == b"=="
-            return lambda scope, run: equal(left(scope, run), right(scope, run)) is wanted
+            return lambda scope, run: equal(left(scope, run), right(scope, run), run) is wanted
 
         def apply(scope: Scope, run: Run) -> Any:
             a, b = left(scope, run), right(scope, run)
             try:
                 return binary(op, a, b, run)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return apply
 
@@ -154,15 +156,15 @@ class ExpressionCompiler:
             value = left(scope, run)
             try:
                 stops = bool(value) is stops_at
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
             return value if stops else right(scope, run)
 
         return apply
 
     def _sum(self, node: nodes.Binary) -> Expression:
         """A chain of ``+``, ``-`` and ``~``, from the left, in one closure."""
-        links: list[tuple[bytes, Expression, Callable[[TemplateFault], LocatedFault]]] = []
+        links: list[tuple[bytes, Expression, Callable[[TemplateError], LocatedError]]] = []
         first: nodes.Node = node
         while isinstance(first, nodes.Binary) and first.op in (b"+", b"-", b"~"):
             links.append((first.op, self.expression(first.right), self.place(first)))
@@ -176,13 +178,13 @@ class ExpressionCompiler:
                 other = operand(scope, run)
                 if type(value) is bytes and type(other) is bytes and op != b"-" and not run.pieces:
                     value += other
-                    if len(value) > 63:
+                    if len(value) > 31:
                         run.room(len(value))
                     continue
                 try:
                     value = binary(op, value, other, run)
-                except TemplateFault as fault:
-                    raise place(fault) from None
+                except TemplateError as error:
+                    raise place(error) from None
             return value
 
         return apply
@@ -192,14 +194,14 @@ class ExpressionCompiler:
 
         def apply(scope: Scope, run: Run) -> Any:
             value = operand(scope, run)
+            if op != b"not":
+                if not is_number(value):
+                    raise place(TemplateError(b"Unary %b operator requires numeric operand" % op))
+                return -value if op == b"-" else value
             try:
-                if op == b"not":
-                    return not value
-                if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    return -value if op == b"-" else value
-                raise TemplateFault(b"Unary %b operator requires numeric operand" % op)
-            except TemplateFault as fault:
-                raise place(fault) from None
+                return not value
+            except TemplateError as error:
+                raise place(error) from None
 
         return apply
 
@@ -211,8 +213,8 @@ class ExpressionCompiler:
             value = test(scope, run)
             try:
                 chosen = yes if value else no
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
             return chosen(scope, run)
 
         return choose
@@ -228,8 +230,8 @@ class ExpressionCompiler:
             try:
                 if not wanted:
                     return Undefined()
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
             return value(scope, run)
 
         return choose
@@ -239,20 +241,23 @@ class ExpressionCompiler:
         name, args, complaint = self._callee(node.test, b"Test callee must be an identifier", b"Invalid test expression")
         test = TESTS.get(name)
 
+        def judge(value: Any, scope: Scope, run: Run) -> Any:
+            if complaint:
+                raise TemplateError(complaint)
+            values = [value, *[arg(scope, run) for arg in args]]
+            if test is None:
+                raise TemplateError(b"Unknown test '%b'" % name)
+            if run.trace:
+                mark(value, b"test_is_" + name)
+            result = test(Args(b"", run, scope, values))
+            return not result if negate else result
+
         def apply(scope: Scope, run: Run) -> Any:
             value = operand(scope, run)
             try:
-                if complaint:
-                    raise TemplateFault(complaint)
-                values = [value, *[arg(scope, run) for arg in args]]
-                if test is None:
-                    raise TemplateFault(b"Unknown test '%b'" % name)
-                if run.trace:
-                    mark(value, b"test_is_" + name)
-                result = test(Args(b"", run, scope, values))
-                return not result if negate else result
-            except TemplateFault as fault:
-                raise place(fault) from None
+                return judge(value, scope, run)
+            except TemplateError as error:
+                raise place(error) from None
 
         return apply
 
@@ -267,23 +272,20 @@ class ExpressionCompiler:
         return b"", [], invalid
 
     def filter_function(self, node: nodes.Node) -> Callable[[Any, Scope, Run], Any]:
-        """What a filter does to a value; raises TemplateFault."""
+        """What a filter does to a value; raises TemplateError."""
         name, args, complaint = self._callee(node, b"Filter callee must be an identifier", b"Invalid filter expression")
         name = _ALIASES.get(name, name)
         coerces = isinstance(node, nodes.Name) and name in _COERCING
 
         def apply(value: Any, scope: Scope, run: Run) -> Any:
             if complaint:
-                raise TemplateFault(complaint)
+                raise TemplateError(complaint)
             if coerces and not isinstance(value, (bytes, Undefined)):
                 value = as_text(value, run)
             values = [arg(scope, run) for arg in args]
             if run.trace:
                 mark(value, name)
-            handler = members(value).get(name)
-            if handler is None:
-                raise TemplateFault(b"Unknown (built-in) filter '%b' for type %b" % (name, type_name(value)))
-            return handler(Args(name, run, scope, [value, *values]))
+            return filter_of(name, value)(Args(name, run, scope, [value, *values]))
 
         return apply
 
@@ -294,8 +296,8 @@ class ExpressionCompiler:
             value = operand(scope, run)
             try:
                 return apply(value, scope, run)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return filtered
 
@@ -314,8 +316,8 @@ class ExpressionCompiler:
                         return found
                 try:
                     return member(value, at, run)
-                except TemplateFault as fault:
-                    raise place(fault) from None
+                except TemplateError as error:
+                    raise place(error) from None
 
             return computed
         if isinstance(node.property, nodes.Name):
@@ -325,16 +327,16 @@ class ExpressionCompiler:
 
         def indexed(scope: Scope, run: Run) -> Any:
             value = owner(scope, run)
+            if not is_index:
+                raise place(TemplateError(b"Static member property must be an identifier"))
             try:
-                if not is_index:
-                    raise TemplateFault(b"Static member property must be an identifier")
                 return member(value, literal, run)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return indexed
 
-    def _static(self, owner: Expression, name: bytes, place: Callable[[TemplateFault], LocatedFault]) -> Expression:
+    def _static(self, owner: Expression, name: bytes, place: Callable[[TemplateError], LocatedError]) -> Expression:
         is_builtin = bound(name, Obj()) is not None
 
         def static(scope: Scope, run: Run) -> Any:
@@ -344,8 +346,8 @@ class ExpressionCompiler:
                 return found if found is not _ABSENT and type(found) is not Undefined else Undefined(name)
             try:
                 return static_member(value, name, run)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return static
 
@@ -362,12 +364,9 @@ class ExpressionCompiler:
                 stop = stop_of(scope, run) if stop_of else (-1 if as_int(step) < 0 else size)
                 if run.trace:
                     mark(value, b"slice")
-                function = bound(b"slice", value)
-                if function is None:
-                    raise TemplateFault(b"Unknown (built-in) filter 'slice' for type " + type_name(value))
-                return function.invoke(run, scope, [start, stop, step])
-            except TemplateFault as fault:
-                raise place(fault) from None
+                return filter_of(b"slice", value)(Args(b"slice", run, scope, [value, start, stop, step]))
+            except TemplateError as error:
+                raise place(error) from None
 
         return slice_
 
@@ -378,12 +377,12 @@ class ExpressionCompiler:
         def call(scope: Scope, run: Run) -> Any:
             values = [arg(scope, run) for arg in args]
             function = callee(scope, run)
+            if type(function) is not Func:
+                raise place(TemplateError(b"Callee is not a function: got " + type_name(function)))
             try:
-                if type(function) is not Func:
-                    raise TemplateFault(b"Callee is not a function: got " + type_name(function))
                 return function.handler(Args(function.name, run, scope, [*function.this, *values]))
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return call
 
@@ -393,8 +392,10 @@ class ExpressionCompiler:
         key, value = node.key.name, self.expression(node.value)
         return lambda scope, run: Kwarg(key, value(scope, run))
 
-    _METHODS: dict[type[nodes.Node], Callable[[Any, Any], Expression]] = {
+    _METHODS: ClassVar[dict[type[nodes.Node], Callable[[Any, Any], Expression]]] = {
         nodes.Literal: _literal,
+        nodes.Integer: _literal,
+        nodes.Float: _literal,
         nodes.Noop: _blank,
         nodes.Blank: _blank,
         nodes.Name: _name,

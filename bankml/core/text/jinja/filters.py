@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any
 
-from bankml.core.text.jinja.errors import NotImplementedFault, TemplateFault
+from bankml.core.text.jinja.errors import TemplateError, UnsupportedError
 from bankml.core.text.jinja.functions import TESTS, tojson
 from bankml.core.text.jinja.run import mark_deep
 from bankml.core.text.jinja.strings import STRING
@@ -27,7 +27,6 @@ from bankml.core.text.jinja.values import (
     Undefined,
     as_int,
     as_text,
-    check_key,
     compare,
     is_kind,
     is_number,
@@ -52,13 +51,24 @@ def _typed(kind: type, function: Callable[[Any], Any]) -> Handler:
     return handler
 
 
+def _copy(kind: type, function: Callable[[Any], Any], price: int = 1) -> Handler:
+    """A member that makes as many new elements as the value has."""
+
+    def handler(args: Args) -> Any:
+        args.typed(kind)
+        args.run.spend(price * len(args.pos(0)))
+        return function(args.pos(0))
+
+    return handler
+
+
 def _constant(make: Callable[[], Any]) -> Handler:
     return lambda args: make()
 
 
 def _missing(message: bytes) -> Handler:
     def handler(args: Args) -> Any:
-        raise NotImplementedFault(message)
+        raise UnsupportedError(message)
 
     return handler
 
@@ -70,22 +80,20 @@ def _same_shape(value: Any, items: list[Any]) -> Any:
 def _array(args: Args, message: bytes) -> Any:
     value = args.pos(0)
     if not isinstance(value, (list, tuple)):
-        raise TemplateFault(message)
+        raise TemplateError(message)
     args.run.spend(len(value))
     return value
 
 
 def _attribute(item: Any, key: Any) -> Any:
-    """An object's value for a key, an array's for an index. Raises: TemplateFault when it is not there."""
+    """An object's value for a string, an array's for an index. Raises: TemplateError when it is not there."""
     if isinstance(item, dict):
-        check_key(key)
         if key not in item:
-            text = b"Key '%b' not found in value of type Object"
-            raise TemplateFault(text % (key if isinstance(key, bytes) else str(key).encode()))
+            raise TemplateError(b"Key '%b' not found in value of type Object" % key)
         return item[key]
     index = key + len(item) if key < 0 else key
     if not 0 <= index < len(item):
-        raise TemplateFault(b"Index %d out of bounds for array of size %d" % (index, len(item)))
+        raise TemplateError(b"Index %d out of bounds for array of size %d" % (index, len(item)))
     return item[index]
 
 
@@ -114,8 +122,8 @@ def slice_(args: Args) -> Any:
     step = bounds[2] if len(args.values) > 3 else as_int(UNDEFINED)
     assert start is not None and stop is not None and step is not None
     if step == 0:
-        raise TemplateFault(b"slice step cannot be zero")
-    args.run.spend(len(value) >> (6 if isinstance(value, bytes) else 0))
+        raise TemplateError(b"slice step cannot be zero")
+    args.run.spend(len(value) >> (5 if isinstance(value, bytes) else 0))
     cut = slice_items(value, start, stop, step)
     return Pair.of(cut) if isinstance(value, tuple) else bytes(cut) if isinstance(value, bytes) else list(cut)
 
@@ -132,7 +140,7 @@ def _select(reject: bool) -> Handler:
         name = as_text(args.pos(count - 2), args.run)
         test = TESTS.get(name)
         if test is None:
-            raise TemplateFault(b"selectattr: unknown test '%b'" % name)
+            raise TemplateError(b"selectattr: unknown test '%b'" % name)
         out = []
         for item in array:
             subject = _object_value(item, args.pos(1)) if count == 4 else item
@@ -145,7 +153,7 @@ def _select(reject: bool) -> Handler:
 
 def _object_value(item: Any, key: bytes) -> Any:
     if not isinstance(item, dict):
-        raise TemplateFault(b"selectattr: item is not an object")
+        raise TemplateError(b"selectattr: item is not an object")
     return item.get(key, UNDEFINED)
 
 
@@ -155,7 +163,7 @@ def _join(args: Args) -> Any:
     delimiter, attribute = args.named(b"d", 1), args.named(b"attribute", 2)
     by_index, by_key = is_kind(attribute, Int), isinstance(attribute, bytes)
     if not (isinstance(attribute, Undefined) or by_key or by_index):
-        raise TemplateFault(b"join() attribute must be string or integer")
+        raise TemplateError(b"join() attribute must be string or integer")
     between = b"" if isinstance(delimiter, Undefined) else as_text(delimiter, args.run)
     parts = []
     for element in array:
@@ -163,7 +171,7 @@ def _join(args: Args) -> Any:
         if (by_index and isinstance(item, (list, tuple))) or (by_key and isinstance(item, dict)):
             item = _attribute(item, attribute)
         if not isinstance(item, bytes) and not is_number(item):
-            raise TemplateFault(b"join() can only join arrays of strings or numerics")
+            raise TemplateError(b"join() can only join arrays of strings or numerics")
         parts.append(as_text(item, args.run))
     args.run.room(sum(map(len, parts)) + len(between) * len(parts))
     return between.join(parts)
@@ -173,11 +181,11 @@ def _map(args: Args) -> Any:
     args.count(2)
     array = _array(args, b"map: first argument must be an array")
     if type(args.values[1]) is not Kwarg:
-        raise NotImplementedFault(b"map: filter-mapping not implemented")
+        raise UnsupportedError(b"map: filter-mapping not implemented")
     attribute = args.named(b"attribute", 1)
     by_index = is_kind(attribute, Int)
     if not by_index and not isinstance(attribute, bytes):
-        raise TemplateFault(b"map: attribute must be string or integer")
+        raise TemplateError(b"map: attribute must be string or integer")
     given = args.kwarg(b"default")
     missing = UNDEFINED if given is None else given.value
     out = []
@@ -193,7 +201,7 @@ def _map(args: Args) -> Any:
 
 def _editable(args: Args) -> list[Any]:
     if isinstance(args.pos(0), tuple):
-        raise TemplateFault(b"Attempting to modify immutable type")
+        raise TemplateError(b"Attempting to modify immutable type")
     array: list[Any] = args.pos(0)
     return array
 
@@ -201,7 +209,7 @@ def _editable(args: Args) -> list[Any]:
 def _append(args: Args) -> Any:
     args.count(2)
     if not isinstance(args.pos(0), (list, tuple)):
-        raise TemplateFault(b"append: first argument must be an array")
+        raise TemplateError(b"append: first argument must be an array")
     array = _editable(args)
     args.run.spend(1)
     array.append(args.pos(1))
@@ -215,7 +223,7 @@ def _pop(args: Args) -> Any:
     array = _editable(args)
     place = index + len(array) if index < 0 else index
     if not 0 <= place < len(array):
-        raise TemplateFault(b"Index %d out of bounds for array of size %d" % (place, len(array)))
+        raise TemplateError(b"Index %d out of bounds for array of size %d" % (place, len(array)))
     args.run.spend(len(array) >> 4)
     return array.pop(place)
 
@@ -233,7 +241,7 @@ def _sort(args: Args) -> Any:
         objects = isinstance(a, dict) and isinstance(b, dict)
         if not (arrays if by_index else objects):
             text = b"sort: unsupported object attribute comparison between %b and %b"
-            raise TemplateFault(text % (type_name(a), type_name(b)))
+            raise TemplateError(text % (type_name(a), type_name(b)))
         return _attribute(a, attribute), _attribute(b, attribute)
 
     return _same_shape(array, sorted(array, key=_ordering(args, keys, reverse)))
@@ -255,7 +263,7 @@ def _extreme(op: str, name: bytes) -> Handler:
         args.count(1, 4)
         args.typed(list)
         if not isinstance(args.named(b"attribute", 2), Undefined):
-            raise NotImplementedFault(name + b": attribute not implemented")
+            raise UnsupportedError(name + b": attribute not implemented")
         array = args.pos(0)
         args.run.spend(len(array))
         result = array[0] if array else UNDEFINED
@@ -280,9 +288,9 @@ def _to_text(kind: type) -> Handler:
 def _get(args: Args) -> Any:
     args.count(2, 3)
     if not isinstance(args.pos(0), dict):
-        raise TemplateFault(b"get: first argument must be an object")
+        raise TemplateError(b"get: first argument must be an object")
     if not isinstance(args.pos(1), bytes):
-        raise TemplateFault(b"get: second argument must be a string (key)")
+        raise TemplateError(b"get: second argument must be a string (key)")
     return args.pos(0).get(args.pos(1), args.pos(2) if len(args.values) == 3 else None)
 
 
@@ -325,7 +333,7 @@ _BOOL: dict[bytes, Handler] = {
 }
 _ARRAY: dict[bytes, Handler] = {
     b"default": default,
-    b"list": _typed(list, list),
+    b"list": _copy(list, list),
     b"first": _typed(list, lambda v: v[0] if v else UNDEFINED),
     b"last": _typed(list, lambda v: v[-1] if v else UNDEFINED),
     b"length": _typed(list, len),
@@ -340,7 +348,7 @@ _ARRAY: dict[bytes, Handler] = {
     b"append": _append,
     b"pop": _pop,
     b"sort": _sort,
-    b"reverse": _typed(list, lambda v: _same_shape(v, list(v[::-1]))),
+    b"reverse": _copy(list, lambda v: _same_shape(v, list(v[::-1]))),
     b"min": _extreme("lt", b"min"),
     b"max": _extreme("gt", b"max"),
     b"unique": _missing(b"Array unique builtin not implemented"),
@@ -348,9 +356,9 @@ _ARRAY: dict[bytes, Handler] = {
 }
 _OBJECT: dict[bytes, Handler] = {
     b"get": _get,
-    b"keys": _typed(dict, list),
-    b"values": _typed(dict, lambda v: list(v.values())),
-    b"items": _typed(dict, lambda v: [Pair.of(pair) for pair in v.items()]),
+    b"keys": _copy(dict, list),
+    b"values": _copy(dict, lambda v: list(v.values())),
+    b"items": _copy(dict, lambda v: [Pair.of(pair) for pair in v.items()], 8),
     b"string": _to_text(dict),
     b"length": _typed(dict, len),
     b"dictsort": _dictsort,
@@ -379,7 +387,7 @@ _STRING: dict[bytes, Handler] = {**STRING, b"slice": slice_, **_TO_JSON}
 
 
 def members(value: Any) -> dict[bytes, Handler]:
-    """The built-in members of a value. Raises: TemplateFault for a function, which has none."""
+    """The built-in members of a value. Raises: TemplateError for a function, which has none."""
     if isinstance(value, bytes):
         return _STRING
     if isinstance(value, dict):
@@ -396,10 +404,18 @@ def members(value: Any) -> dict[bytes, Handler]:
         return _INT
     if isinstance(value, float):
         return _FLOAT
-    raise TemplateFault(type_name(value) + b" has no builtins")
+    raise TemplateError(type_name(value) + b" has no builtins")
 
 
 def bound(name: bytes, value: Any) -> Func | None:
     """The member of a value as a function, or None."""
     handler = members(value).get(name)
     return None if handler is None else Func(name, handler, value)
+
+
+def filter_of(name: bytes, value: Any) -> Handler:
+    """The member of a value that a filter names. Raises: TemplateError when it has none of that name."""
+    handler = members(value).get(name)
+    if handler is None:
+        raise TemplateError(b"Unknown (built-in) filter '%b' for type %b" % (name, type_name(value)))
+    return handler

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bankml.core.text.jinja.errors import LimitFault, NotImplementedFault, TemplateFault
+from bankml.core.text.jinja.errors import LimitError, TemplateError, UnsupportedError
 from bankml.core.text.jinja.run import mark_deep
 from bankml.core.text.jinja.values import (
     Args,
@@ -32,12 +32,13 @@ from bankml.core.text.jinja.values import (
 )
 
 MAX_RANGE = 1 << 20
+MAX_INDENT = 64
 
 
 def raise_exception(args: Args) -> Any:
     """Stops the template with its own message."""
     args.typed(bytes)
-    raise TemplateFault(b"Jinja Exception: " + args.pos(0))
+    raise TemplateError(b"Jinja Exception: " + args.pos(0))
 
 
 def namespace(args: Args) -> Any:
@@ -45,7 +46,7 @@ def namespace(args: Args) -> Any:
     out = Obj()
     for value in args.values:
         if type(value) is not Kwarg:
-            raise TemplateFault(b"namespace() arguments must be kwargs")
+            raise TemplateError(b"namespace() arguments must be kwargs")
         out[value.key] = value.value
     return out
 
@@ -55,11 +56,11 @@ def strftime_now(args: Args) -> Any:
     args.typed(bytes)
     form = args.pos(0).split(b"\0")[0]
     if len(form) > 4096:
-        raise LimitFault("length of a time format", "4096 bytes")
+        raise LimitError("length of a time format", "4096 bytes")
     text = time.strftime(form.decode("utf-8", "surrogateescape"), args.run.now) if form else ""
     result = text.encode("utf-8", "surrogateescape")
     if not 0 < len(result) < 100:
-        raise TemplateFault(b"strftime_now: failed to format time")
+        raise TemplateError(b"strftime_now: failed to format time")
     return result
 
 
@@ -70,11 +71,11 @@ def range_(args: Args) -> Any:
     bounds = [as_int(value) for value in args.values]
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if step == 0:
-        raise TemplateFault(b"range() step argument must not be zero")
+        raise TemplateError(b"range() step argument must not be zero")
     items = range(start, stop, step)
     if len(items) > MAX_RANGE:
-        raise LimitFault("length of a range in the template", f"{MAX_RANGE} items")
-    args.run.spend(len(items))
+        raise LimitError("length of a range in the template", f"{MAX_RANGE} items")
+    args.run.spend(2 * len(items))
     return list(items)
 
 
@@ -88,9 +89,11 @@ def tojson(args: Args) -> Any:
         mark_deep(value)
     indent = -1
     if is_kind(indent_value, Int):
-        indent = max(-1, min(indent_value, 1 << 10))
+        if indent_value > MAX_INDENT:
+            raise LimitError("indent of JSON in the template", f"{MAX_INDENT} blanks")
+        indent = max(-1, indent_value)
     if sort:
-        raise NotImplementedFault(b"tojson sort_keys=true not implemented")
+        raise UnsupportedError(b"tojson sort_keys=true not implemented")
     parts = separators if isinstance(separators, (list, tuple)) else []
     item_separator = as_text(parts[0], args.run) if parts else (b", " if indent < 0 else b",")
     key_separator = as_text(parts[1], args.run) if len(parts) > 1 else b": "
@@ -129,22 +132,22 @@ def _ascii(text: bytes) -> bytes:
 
 
 def contains(needle: Any, haystack: Any, args: Args) -> bool:
-    """Membership. Raises: TemplateFault where the reference refuses the pair."""
+    """Membership. Raises: TemplateError where the reference refuses the pair."""
     if isinstance(haystack, Undefined):
         return False
     if isinstance(haystack, (list, tuple)):
         args.run.spend(len(haystack))
-        return any(equal(needle, item) for item in haystack)
+        return any(equal(needle, item, args.run) for item in haystack)
     if isinstance(haystack, bytes):
         if not isinstance(needle, bytes):
             text = b"'in' test expects args[1] as string when args[0] is string, got args[1] as "
-            raise TemplateFault(text + type_name(needle))
-        args.run.spend(len(haystack) >> 6)
+            raise TemplateError(text + type_name(needle))
+        args.run.room(len(haystack))
         return needle in haystack
     if isinstance(haystack, dict):
-        check_key(needle)
+        check_key(needle, args.run)
         return needle in haystack
-    raise TemplateFault(b"'in' test expects iterable as first argument, got " + type_name(haystack))
+    raise TemplateError(b"'in' test expects iterable as first argument, got " + type_name(haystack))
 
 
 def test_in(args: Args) -> Any:
@@ -164,7 +167,7 @@ def _parity(remainder: int) -> Handler:
 def _divisible(args: Args) -> Any:
     args.typed(Int, Int)
     if args.pos(1) == 0:
-        raise LimitFault("division by zero in the template", "a divisor other than zero")
+        raise LimitError("division by zero in the template", "a divisor other than zero")
     return args.pos(0) % args.pos(1) == 0
 
 
@@ -186,11 +189,13 @@ def _compares(op: str) -> Handler:
 
 def _lower(args: Args) -> Any:
     args.typed(bytes)
+    args.run.room(len(args.pos(0)))
     return args.pos(0) == args.pos(0).lower()
 
 
 def _upper(args: Args) -> Any:
     args.typed(bytes)
+    args.run.room(len(args.pos(0)))
     return args.pos(0) == args.pos(0).upper()
 
 
@@ -201,7 +206,7 @@ def _is_test(args: Args) -> Any:
 
 def _missing(message: bytes) -> Handler:
     def test(args: Args) -> Any:
-        raise NotImplementedFault(message)
+        raise UnsupportedError(message)
 
     return test
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from bankml.core.text.jinja.errors import SyntaxFault
+from bankml.core.text.jinja.errors import SourceError
 
 TEXT = "text"
 NUMBER = "number"
@@ -144,7 +144,7 @@ class _Lexer:
         start = self.pos
         end = self.src.find(b"#}", start + 2)
         if end < 0:
-            raise SyntaxFault("missing end of comment tag", start)
+            raise SourceError("missing end of comment tag", start)
         self.tokens.append(Token(COMMENT, self.src[start + 2 : end], start))
         self.pos = end + 2
 
@@ -155,7 +155,7 @@ class _Lexer:
         if c in (b"-", b"+") and not closes:
             last = self.tokens[-1].kind if self.tokens else END
             if last in (TEXT, END):
-                raise SyntaxFault(f"unexpected character: {c.decode()}", pos)
+                raise SourceError(f"unexpected character: {c.decode()}", pos)
             if last not in _OPERAND_ENDS:
                 number = _NUMBER.match(src, pos + 1)
                 self.pos = number.end() if number else pos + 1
@@ -173,7 +173,7 @@ class _Lexer:
             self.tokens.append(Token(NAME, word.group(), pos))
             self.pos = word.end()
         else:
-            raise SyntaxFault(f"unexpected character: {c.decode('latin-1')}", pos)
+            raise SourceError(f"unexpected character: {c.decode('latin-1')}", pos)
 
     def _symbol(self, text: bytes, pos: int) -> None:
         if text == b"}}" and self.curly_depth:
@@ -197,12 +197,12 @@ class _Lexer:
             end = piece.end() if piece else pos
             pieces.append(src[pos:end])
             if end >= len(src):
-                raise SyntaxFault("unterminated string", start)
+                raise SourceError("unterminated string", start)
             if src[end : end + 1] == quote:
                 break
             escape = src[end + 1] if end + 1 < len(src) else -1
             if escape not in _ESCAPES:
-                raise SyntaxFault("unknown escape character in string", end)
+                raise SourceError("unknown escape character in string", end)
             pieces.append(_ESCAPES[escape])
             pos = end + 2
         self.tokens.append(Token(STRING, b"".join(pieces), start))
@@ -213,6 +213,6 @@ def tokenize(source: bytes) -> list[Token]:
     """The tokens of a normalized source.
 
     Raises:
-        SyntaxFault: on an unknown character, an open string or comment, an unknown escape.
+        SourceError: on an unknown character, an open string or comment, an unknown escape.
     """
     return _Lexer(source).run()

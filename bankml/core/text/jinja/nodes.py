@@ -14,11 +14,11 @@ class Node:
 
     def __init__(self, pos: int, *children: Node | None) -> None:
         self.pos = pos
-        self.weight = 1 + sum(child.weight for child in children if child is not None)
+        self.weight: int = 1 + sum(child.weight for child in children if child is not None)
 
 
 class Literal(Node):
-    """Text, a string, an integer or a float."""
+    """Text or a string; the base of the numbers."""
 
     __slots__ = ("value",)
     kind = "StringLiteral"
@@ -26,6 +26,20 @@ class Literal(Node):
     def __init__(self, pos: int, value: bytes | int | float) -> None:
         super().__init__(pos)
         self.value = value
+
+
+class Integer(Literal):
+    """An integer."""
+
+    __slots__ = ()
+    kind = "IntegerLiteral"
+
+
+class Float(Literal):
+    """A float."""
+
+    __slots__ = ()
+    kind = "FloatLiteral"
 
 
 class Noop(Node):

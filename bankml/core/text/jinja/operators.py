@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from bankml.core.text.jinja.errors import TemplateFault
+from bankml.core.text.jinja.errors import TemplateError
 from bankml.core.text.jinja.filters import bound
 from bankml.core.text.jinja.functions import contains
 from bankml.core.text.jinja.run import Run, mark
@@ -42,11 +42,11 @@ def concat(a: bytes, b: bytes, run: Run) -> bytes:
 
 
 def binary(op: bytes, a: Any, b: Any, run: Run) -> Any:
-    """``a op b`` for every operator but ``and`` and ``or``. Raises: TemplateFault where the reference does."""
+    """``a op b`` for every operator but ``and`` and ``or``. Raises: TemplateError where the reference does."""
     if op == b"==":
-        return equal(a, b)
+        return equal(a, b, run)
     if op == b"!=":
-        return not equal(a, b)
+        return not equal(a, b, run)
     undefined = isinstance(a, Undefined) or isinstance(b, Undefined)
     if undefined or a is None or b is None:
         return _with_nothing(op, a, b, undefined, run)
@@ -74,7 +74,7 @@ def binary(op: bytes, a: Any, b: Any, run: Run) -> Any:
         member = _contains(a, b, run)
         if op in _MEMBERSHIP:
             return member is (op == b"in")
-    raise TemplateFault(b'Unknown operator "%b" between %b and %b' % (op, type_name(a), type_name(b)))
+    raise TemplateError(b'Unknown operator "%b" between %b and %b' % (op, type_name(a), type_name(b)))
 
 
 def _contains(a: Any, b: Any, run: Run) -> bool:
@@ -98,7 +98,7 @@ def _with_nothing(op: bytes, a: Any, b: Any, undefined: bool, run: Run) -> Any:
             return b
         if nothing_right and isinstance(a, bytes):
             return a
-    raise TemplateFault(complaint)
+    raise TemplateError(complaint)
 
 
 def _number(a: Any, b: Any, value: float) -> float:
@@ -145,8 +145,8 @@ def member(value: Any, key: Any, run: Run) -> Any:
     """``value[key]``: a key of an object, an index of an array or string, else a built-in member, else undefined."""
     if isinstance(key, Undefined):
         return Undefined(_NO_PROPERTY)
-    if not hashable(key):
-        raise TemplateFault(b"Type: " + type_name(key) + b" is not allowed as object key")
+    if not hashable(key, run):
+        raise TemplateError(b"Type: " + type_name(key) + b" is not allowed as object key")
     if isinstance(value, Undefined):
         return Undefined(_NO_PROPERTY)
     found = _find(value, key, run)
@@ -163,7 +163,7 @@ def member(value: Any, key: Any, run: Run) -> Any:
 
 def _find(value: Any, key: Any, run: Run) -> Any:
     if isinstance(value, dict):
-        check_key(key)
+        check_key(key, run)
         found = value.get(key, _ABSENT)
         if found is _ABSENT or isinstance(found, Undefined):
             return _builtin(value, as_text(key, run), run)
@@ -173,9 +173,9 @@ def _find(value: Any, key: Any, run: Run) -> Any:
             return _at_index(value, key)
         if isinstance(key, bytes):
             return _builtin(value, key, run)
-        raise TemplateFault(b"Cannot access property with non-string/non-number: got " + type_name(key))
+        raise TemplateError(b"Cannot access property with non-string/non-number: got " + type_name(key))
     if not isinstance(key, bytes):
-        raise TemplateFault(b"Cannot access property with non-string: got " + type_name(key))
+        raise TemplateError(b"Cannot access property with non-string: got " + type_name(key))
     return _builtin(value, key, run)
 
 

@@ -10,7 +10,7 @@ Source: common/jinja/parser.cpp.
 from __future__ import annotations
 
 from bankml.core.text.jinja import nodes
-from bankml.core.text.jinja.errors import LimitFault, SyntaxFault
+from bankml.core.text.jinja.errors import LimitError, SourceError
 from bankml.core.text.jinja.lexer import (
     ADD,
     ASSIGN,
@@ -35,7 +35,7 @@ MAX_NESTING = 60
 _INT64 = 1 << 63
 
 
-class Parser:
+class _Parser:
     """One pass over a list of tokens."""
 
     def __init__(self, tokens: list[Token]) -> None:
@@ -53,14 +53,14 @@ class Parser:
     def next(self) -> Token:
         token = self.peek()
         if token.kind is END:
-            raise SyntaxFault("unexpected end of template", token.pos)
+            raise SourceError("unexpected end of template", token.pos)
         self.at += 1
         return token
 
     def expect(self, kind: str) -> None:
         token = self.peek()
         if token.kind != kind:
-            raise SyntaxFault(f"expected {kind}, got {token.value.decode('utf-8', 'replace') or token.kind}", token.pos)
+            raise SourceError(f"expected {kind}, got {token.value.decode('utf-8', 'replace') or token.kind}", token.pos)
         self.at += 1
 
     def is_name(self, name: bytes) -> bool:
@@ -76,7 +76,7 @@ class Parser:
     def enter(self) -> None:
         self.depth += 1
         if self.depth > MAX_NESTING:
-            raise LimitFault("nesting of the template", f"{MAX_NESTING} levels")
+            raise LimitError("nesting of the template", f"{MAX_NESTING} levels")
 
     # -- statements
 
@@ -104,14 +104,14 @@ class Parser:
             statement = self.statement()
             self.depth -= 1
             return statement
-        raise SyntaxFault("unexpected token between blocks", token.pos)
+        raise SourceError("unexpected token between blocks", token.pos)
 
     def body(self, *ends: bytes) -> list[nodes.Node]:
         """The nodes up to (not including) one of the tags."""
         body = []
         while not self.is_tag(ends):
             if self.at >= len(self.tokens):
-                raise SyntaxFault(f"missing {{% {ends[-1].decode()} %}}", self.end.pos)
+                raise SourceError(f"missing {{% {ends[-1].decode()} %}}", self.end.pos)
             body.append(self.any())
         return body
 
@@ -119,7 +119,7 @@ class Parser:
         """``{% name %}``."""
         self.expect(OPEN_STATEMENT)
         if not self.is_name(name):
-            raise SyntaxFault(f"expected {name.decode()}", self.peek().pos)
+            raise SourceError(f"expected {name.decode()}", self.peek().pos)
         self.at += 1
         self.expect(CLOSE_STATEMENT)
 
@@ -127,7 +127,7 @@ class Parser:
         self.expect(OPEN_STATEMENT)
         token = self.peek()
         if token.kind is not NAME:
-            raise SyntaxFault("unknown statement", token.pos)
+            raise SourceError("unknown statement", token.pos)
         self.at += 1
         name, pos = token.value, token.pos
         if name == b"set":
@@ -160,7 +160,7 @@ class Parser:
         if name in (b"generation", b"endgeneration"):
             self.at += 1  # whatever follows is taken for the closing mark
             return nodes.Noop(pos)
-        raise SyntaxFault(f"unknown statement: {name.decode('utf-8', 'replace')}", pos)
+        raise SourceError(f"unknown statement: {name.decode('utf-8', 'replace')}", pos)
 
     def set(self, pos: int) -> nodes.Node:
         target = self.sequence()
@@ -200,7 +200,7 @@ class Parser:
     def for_(self, pos: int) -> nodes.Node:
         target = self.sequence(primary=True)
         if not self.is_name(b"in"):
-            raise SyntaxFault("expected 'in'", self.peek().pos)
+            raise SourceError("expected 'in'", self.peek().pos)
         self.at += 1
         iterable = self.expression()
         self.expect(CLOSE_STATEMENT)
@@ -217,7 +217,7 @@ class Parser:
         args = self.args() if self.peek().kind == "(" else []
         callee = self.primary()
         if not isinstance(callee, nodes.Name):
-            raise SyntaxFault("expected the name of a macro", pos)
+            raise SourceError("expected the name of a macro", pos)
         call = nodes.Call(pos, callee, self.args())
         self.expect(CLOSE_STATEMENT)
         body = self.body(b"endcall")
@@ -425,22 +425,22 @@ class Parser:
                     self.at += 1
             self.at += 1
             return nodes.ObjectLiteral(token.pos, pairs)
-        raise SyntaxFault(f"unexpected {token.value.decode('utf-8', 'replace')}", token.pos)
+        raise SourceError(f"unexpected {token.value.decode('utf-8', 'replace')}", token.pos)
 
     def number(self, token: Token) -> nodes.Node:
         if b"." in token.value:
-            return nodes.Literal(token.pos, float(token.value))
+            return nodes.Float(token.pos, float(token.value))
         value = int(token.value[:25])
         if len(token.value) > 24 or not -_INT64 <= value < _INT64:
-            raise SyntaxFault("integer out of range", token.pos)
-        return nodes.Literal(token.pos, value)
+            raise SourceError("integer out of range", token.pos)
+        return nodes.Integer(token.pos, value)
 
 
 def parse(tokens: list[Token]) -> list[nodes.Node]:
     """The statements of a template.
 
     Raises:
-        SyntaxFault: where the grammar ends.
-        LimitFault: nesting beyond MAX_NESTING.
+        SourceError: where the grammar ends.
+        LimitError: nesting beyond MAX_NESTING.
     """
-    return Parser(tokens).program()
+    return _Parser(tokens).program()

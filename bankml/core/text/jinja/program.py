@@ -7,13 +7,14 @@ import re
 import time
 from typing import Any
 
-from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LimitFault, LocatedFault
+from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LimitError, LocatedError
 from bankml.core.text.jinja.lexer import normalize, tokenize
 from bankml.core.text.jinja.parser import parse
-from bankml.core.text.jinja.run import MAX_STRING, Run
+from bankml.core.text.jinja.run import MAX_SECONDS, MAX_STRING, Run
 from bankml.core.text.jinja.statements import Compiler, text_of
 
-MAX_SOURCE = 1 << 20  # bytes of a template
+MAX_SOURCE = 256 << 10  # bytes of a template; the longest of the reference's own are 40 KiB
+MAX_TOKENS = 50_000
 # What a context holds before anything is set; a template may overwrite even these.
 CONSTANTS: dict[bytes, Any] = {b"true": True, b"True": True, b"false": False, b"False": False, b"none": None, b"None": None}
 _TOO_DEEP = "depth of the template or of its values"
@@ -27,46 +28,49 @@ class Program:
         trace: compile with traces, for the capability probes.
 
     Raises:
-        SyntaxFault: the source is not a template of this dialect.
-        LimitFault: it is too long or too deeply nested.
+        SourceError: the source is not a template of this dialect.
+        LimitError: it is too long or too deeply nested.
     """
 
     def __init__(self, source: bytes, trace: bool = False) -> None:
         if len(source) > MAX_SOURCE:
-            raise LimitFault("size of the template", f"{MAX_SOURCE} bytes")
+            raise LimitError("size of the template", f"{MAX_SOURCE} bytes")
         self.source = normalize(source)
         self.trace = trace
         # Only these two filters treat the pieces of a joined string one by one.
         self.pieces = re.search(rb"\b(?:capitalize|title)\b", self.source) is not None
         try:
-            statements = parse(tokenize(self.source))
+            tokens = tokenize(self.source)
+            if len(tokens) > MAX_TOKENS:
+                raise LimitError("number of tokens in the template", f"{MAX_TOKENS}")
+            statements = parse(tokens)
             self._weight = sum(node.weight for node in statements)
             self._body = Compiler(self.source, trace).body(statements)
         except RecursionError:
-            raise LimitFault(_TOO_DEEP, "what fits the stack") from None
+            raise LimitError(_TOO_DEEP, "what fits the stack") from None
 
     def run(self, variables: dict[bytes, Any], now: time.struct_time) -> bytes:
         """The text of one run on these variables, which are left as they are.
 
         Raises:
-            LocatedFault: an error of the template, with the reference's text.
-            LimitFault: a limit was reached.
+            LocatedError: an error of the template, with the reference's text.
+            LimitError: a limit was reached.
         """
         return self.run_in({**CONSTANTS, **variables}, now)
 
-    def run_in(self, scope: dict[bytes, Any], now: time.struct_time) -> bytes:
+    def run_in(self, scope: dict[bytes, Any], now: time.struct_time, seconds: float = MAX_SECONDS) -> bytes:
         """Like :meth:`run`, in a scope that keeps what the template sets."""
-        run = Run(now, self.trace, self.pieces)
+        run = Run(now, self.trace, self.pieces, seconds)
         out: list[bytes] = []
         try:
             run.spend(self._weight)
             self._body(scope, run, out)
             if sum(map(len, out)) > MAX_STRING:
-                raise LimitFault("output of the template", f"{MAX_STRING} bytes")
+                raise LimitError("output of the template", f"{MAX_STRING} bytes")
             return bytes(text_of(out, run))
         except (BreakSignal, ContinueSignal) as signal:
-            raise LocatedFault(signal.message) from None
+            raise LocatedError(signal.message) from None
         except RecursionError:
-            raise LimitFault(_TOO_DEEP, "what fits the stack") from None
+            raise LimitError(_TOO_DEEP, "what fits the stack") from None
         except MemoryError:
-            raise LimitFault("memory of the template", "what the machine has") from None
+            raise LimitError("memory of the template", "what the machine has") from None

@@ -11,14 +11,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from bankml.core.text.jinja.errors import LimitFault
+from bankml.core.text.jinja.errors import LimitError
 from bankml.core.text.jinja.values import Obj
 
-MAX_STEPS = 20_000_000  # nodes, and 64 bytes of string work each
+MAX_STEPS = 10_000_000  # nodes, or 32 bytes of string work each
 MAX_STRING = 16 << 20  # bytes of any one string
 MAX_OUTPUT = 64 << 20  # bytes that all bodies print, those inside macros included
-MAX_SECONDS = 2.0  # of this thread's processor time
-_CLOCK_EVERY = 200_000
+MAX_SECONDS = 1.0  # of this thread's processor time
+_CLOCK_EVERY = 50_000
 
 
 class TracedStr(bytes):
@@ -53,15 +53,20 @@ def mark(value: Any, *ops: bytes) -> None:
 
 
 def mark_deep(value: Any) -> None:
-    """Notes that a value and everything in it was used."""
-    mark(value)
-    if isinstance(value, dict):
-        for key, item in value.items():
-            mark(key)
-            mark_deep(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            mark_deep(item)
+    """Notes that a value and everything in it was used; what is in it twice is looked at once."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen:
+            continue
+        mark(item)
+        if isinstance(item, (dict, list, tuple)):
+            seen.add(id(item))
+            waiting += item.values() if isinstance(item, dict) else item
+            if isinstance(item, dict):
+                for key in item:
+                    mark(key)
 
 
 def traced(value: Any) -> Any:
@@ -86,35 +91,42 @@ class Run:
         now: the local time that ``strftime_now`` shows.
         trace: whether uses of traced values are noted.
         pieces: whether joined strings remember their pieces.
+        seconds: how much processor time the run may take.
     """
 
     __slots__ = ("_deadline", "_next_look", "left", "now", "output", "pieces", "trace")
 
-    def __init__(self, now: time.struct_time, trace: bool = False, pieces: bool = False) -> None:
+    def __init__(self, now: time.struct_time, trace: bool = False, pieces: bool = False, seconds: float = MAX_SECONDS) -> None:
         self.now = now
         self.trace = trace
         self.pieces = pieces
         self.left = MAX_STEPS
         self.output = MAX_OUTPUT
-        self._deadline = time.thread_time() + MAX_SECONDS
+        self._deadline = time.thread_time() + seconds
         self._next_look = MAX_STEPS - _CLOCK_EVERY
 
     def spend(self, steps: int) -> None:
-        """Pays for work. Raises: LimitFault when the budget or the time is used up."""
+        """Pays for work. Raises: LimitError when the budget or the time is used up."""
         self.left -= steps
         if self.left < self._next_look:
             if self.left < 0:
-                raise LimitFault("work of the template", f"{MAX_STEPS} steps")
+                raise LimitError("work of the template", f"{MAX_STEPS} steps")
             if time.thread_time() > self._deadline:
-                raise LimitFault("time of the template", f"{MAX_SECONDS:g} s")
+                raise LimitError("time of the template", f"{MAX_SECONDS:g} s")
             self._next_look = self.left - _CLOCK_EVERY
 
     def room(self, length: int) -> None:
-        """Pays for a string before it is made. Raises: LimitFault when it would be too long."""
+        """Pays for a string before it is made. Raises: LimitError when it would be too long."""
         if length > MAX_STRING:
-            raise LimitFault("length of a string in the template", f"{MAX_STRING} bytes")
-        if length > 63:
-            self.spend(length >> 6)
+            raise LimitError("length of a string in the template", f"{MAX_STRING} bytes")
+        if length > 31:
+            self.spend(length >> 5)
+
+    def copied(self, scope: dict[bytes, Any]) -> dict[bytes, Any]:
+        """A copy of a scope, paid for."""
+        if len(scope) > 63:
+            self.spend(len(scope) >> 3)
+        return dict(scope)
 
     def sized(self, text: bytes) -> bytes:
         """The string, paid for."""
@@ -122,7 +134,7 @@ class Run:
         return text
 
     def printed(self, text: bytes) -> None:
-        """Pays for output. Raises: LimitFault when the prompt grows too long."""
+        """Pays for output. Raises: LimitError when the prompt grows too long."""
         self.output -= len(text)
         if self.output < 0:
-            raise LimitFault("output of the template", f"{MAX_OUTPUT} bytes")
+            raise LimitError("output of the template", f"{MAX_OUTPUT} bytes")

@@ -12,17 +12,17 @@ Source: common/jinja/runtime.cpp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from bankml.core.text.jinja import nodes
-from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LocatedFault, TemplateFault
+from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LocatedError, TemplateError
 from bankml.core.text.jinja.expressions import Expression, ExpressionCompiler, Scope
 from bankml.core.text.jinja.run import Run, mark
 from bankml.core.text.jinja.strings import joined
-from bankml.core.text.jinja.values import Args, Func, Loop, Pair, Undefined, as_text, check_key, type_name
+from bankml.core.text.jinja.values import Args, Func, Loop, Pair, Undefined, as_text, type_name
 
 Statement = Callable[[Scope, Run, list[bytes]], None]
-Place = Callable[[TemplateFault], LocatedFault]
+Place = Callable[[TemplateError], LocatedError]
 _Target = Callable[[Scope, Any], None]
 
 
@@ -131,8 +131,8 @@ class Compiler(ExpressionCompiler):
                     try:
                         if not value:
                             continue
-                    except TemplateFault as fault:
-                        raise place(fault) from None
+                    except TemplateError as error:
+                        raise place(error) from None
                     body(scope, run, out)
                     return
                 otherwise(scope, run, out)
@@ -162,37 +162,37 @@ class Compiler(ExpressionCompiler):
             elif isinstance(values, Undefined):
                 items = []
             else:
-                raise TemplateFault(b"Expected iterable or object type in for loop: got " + type_name(values))
+                raise TemplateError(b"Expected iterable or object type in for loop: got " + type_name(values))
             run.spend(len(items) * (weight if test is None else weight + node.iterable.weight))
             if arity:
                 for item in items:
                     _check_arity(item, arity, b"Cannot unpack non-iterable type: ", b"")
             elif assign is None and items:
-                raise TemplateFault(b"Invalid loop variable(s): " + node.target.kind.encode())
+                raise TemplateError(b"Invalid loop variable(s): " + node.target.kind.encode())
             if test is None or assign is None:
                 return items
             kept = []
             for item in items:
-                inner = dict(scope)
+                inner = run.copied(scope)
                 assign(inner, item)
                 if test(inner, run):
                     kept.append(item)
             return kept
 
         def loop(outer: Scope, run: Run, out: list[bytes]) -> None:
-            scope = dict(outer)
+            scope = run.copied(outer)
             try:
                 items = items_of(scope, run)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
             count, finished = len(items), False
             for i, item in enumerate(items):
                 scope[b"loop"] = _loop_variable(items, i, count)
                 try:
                     if assign is not None:
                         assign(scope, item)
-                except TemplateFault as fault:
-                    raise place(fault) from None
+                except TemplateError as error:
+                    raise place(error) from None
                 try:
                     body(scope, run, out)
                 except ContinueSignal:
@@ -224,7 +224,7 @@ class Compiler(ExpressionCompiler):
         def assign(scope: Scope, item: Any) -> None:
             for name, value in zip(names, item, strict=True):
                 if isinstance(name, nodes.Node):
-                    raise TemplateFault(complaint + name.kind.encode())
+                    raise TemplateError(complaint + name.kind.encode())
                 scope[name] = value
 
         return assign
@@ -245,8 +245,8 @@ class Compiler(ExpressionCompiler):
             value = value_of(scope, run)
             try:
                 assign(scope, run, value)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return set_
 
@@ -271,15 +271,14 @@ class Compiler(ExpressionCompiler):
         def set_member(scope: Scope, run: Run, value: Any) -> None:
             holder = owner(scope, run)
             if not isinstance(holder, dict):
-                raise TemplateFault(b"Cannot assign to member of non-object")
-            check_key(name)
+                raise TemplateError(b"Cannot assign to member of non-object")
             holder[name] = value
 
         return set_member
 
     def _no_target(self, message: bytes) -> Callable[[Scope, Run, Any], None]:
         def refuse(scope: Scope, run: Run, value: Any) -> None:
-            raise TemplateFault(message)
+            raise TemplateError(message)
 
         return refuse
 
@@ -296,7 +295,7 @@ class Compiler(ExpressionCompiler):
         bind, block = self._parameters(name, node.args, place), self.block(node.body)
 
         def handler(args: Args) -> bytes:
-            scope = dict(args.scope)
+            scope = args.run.copied(args.scope)
             bind(args, scope)
             return block(scope, args.run)
 
@@ -322,9 +321,9 @@ class Compiler(ExpressionCompiler):
             given = len(args.values)
             for i, (key, complaint, default) in enumerate(heads_of):
                 if i >= given and default is None and not complaint.startswith(b"Keyword"):
-                    raise TemplateFault(b"Not enough arguments provided to '%b'" % name)
+                    raise TemplateError(b"Not enough arguments provided to '%b'" % name)
                 if key is None:
-                    raise TemplateFault(complaint)
+                    raise TemplateError(complaint)
                 if i < given:
                     scope[key] = args.named(key, i)
                 elif default is not None:
@@ -339,20 +338,20 @@ class Compiler(ExpressionCompiler):
 
         def call(scope: Scope, run: Run, out: list[bytes]) -> None:
             function = callee(scope, run)
-            written_in = dict(scope)
+            if type(function) is not Func:
+                raise place(TemplateError(b"Callee is not a function: got " + type_name(function)))
+            written_in = run.copied(scope)
 
             def caller(inner: Args) -> bytes:
-                own = dict(written_in)
+                own = inner.run.copied(written_in)
                 bind(inner, own)
                 return block(own, inner.run)
 
-            called_from = {**scope, b"caller": Func(b"caller", caller)}
+            called_from = {**run.copied(scope), b"caller": Func(b"caller", caller)}
             try:
-                if type(function) is not Func:
-                    raise TemplateFault(b"Callee is not a function: got " + type_name(function))
                 emit(function.invoke(run, called_from, [arg(scope, run) for arg in args]), run, out)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return call
 
@@ -363,12 +362,12 @@ class Compiler(ExpressionCompiler):
             text = block(scope, run)
             try:
                 emit(apply(text, scope, run), run, out)
-            except TemplateFault as fault:
-                raise place(fault) from None
+            except TemplateError as error:
+                raise place(error) from None
 
         return filtered
 
-    _STATEMENTS: dict[type[nodes.Node], Callable[[Any, Any], Statement]] = {
+    _STATEMENTS: ClassVar[dict[type[nodes.Node], Callable[[Any, Any], Statement]]] = {
         nodes.Noop: _noop,
         nodes.Break: _break,
         nodes.Continue: _continue,
@@ -383,9 +382,9 @@ class Compiler(ExpressionCompiler):
 
 def _check_arity(value: Any, arity: int, not_iterable: bytes, where: bytes) -> None:
     if not isinstance(value, (list, tuple)):
-        raise TemplateFault(not_iterable + type_name(value))
+        raise TemplateError(not_iterable + type_name(value))
     if len(value) != arity:
-        raise TemplateFault(b"Too %b items to unpack%b" % (b"few" if arity > len(value) else b"many", where))
+        raise TemplateError(b"Too %b items to unpack%b" % (b"few" if arity > len(value) else b"many", where))
 
 
 def _loop_variable(items: list[Any], i: int, count: int) -> Loop:

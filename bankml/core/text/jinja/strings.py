@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bankml.core.text.jinja.errors import LimitFault, NotImplementedFault, TemplateFault
+from bankml.core.text.jinja.errors import LimitError, TemplateError, UnsupportedError
 from bankml.core.text.jinja.run import MAX_STRING
 from bankml.core.text.jinja.values import Args, Handler, Int, Undefined, as_int, as_text, is_kind
 
@@ -47,15 +47,15 @@ def _text(args: Args, complaint: bytes | None = None) -> bytes:
     if not isinstance(value, bytes):
         if complaint is None:
             args.typed(bytes)
-        raise TemplateFault(complaint or b"")
-    args.run.spend(len(value) >> 6)
+        raise TemplateError(complaint or b"")
+    args.run.room(len(value))
     return value
 
 
-def _per_part(method: Any) -> Handler:
+def _per_part(method: Any, shift: int = 5) -> Handler:
     def handler(args: Args) -> Any:
         args.typed(bytes)
-        args.run.spend(len(args.pos(0)) >> 4)
+        args.run.spend(len(args.pos(0)) >> shift)
         return joined([method(part) for part in parts_of(args.pos(0))])
 
     return handler
@@ -91,6 +91,7 @@ def _edge(at_end: bool) -> Handler:
     def handler(args: Args) -> Any:
         args.typed(bytes, bytes)
         text, edge = args.pos(0), args.pos(1)
+        args.run.room(len(edge))
         return text.endswith(edge) if at_end else text.startswith(edge)
 
     return handler
@@ -104,13 +105,13 @@ def _split(from_right: bool) -> Handler:
         text = _text(args, name + b"() first argument must be a string")
         delimiter = as_text(args.pos(1), args.run) if len(args.values) > 1 else b" "
         if not delimiter:
-            raise TemplateFault(b"empty separator")
+            raise TemplateError(b"empty separator")
         most = as_int(args.pos(2)) if len(args.values) > 2 else -1
         # A search from the right is quadratic at worst, so its worst case is what is paid for.
-        args.run.spend((len(text) * len(delimiter) if from_right else len(text)) >> 6)
+        args.run.spend((len(text) * len(delimiter) if from_right else len(text)) >> 5)
         most = min(most, len(text)) if most >= 0 else -1
         pieces = text.rsplit(delimiter, most) if from_right else text.split(delimiter, most)
-        args.run.spend(len(pieces))
+        args.run.spend(2 * len(pieces))
         return pieces
 
     return handler
@@ -120,7 +121,7 @@ def _replace(args: Args) -> Any:
     args.typed(bytes, bytes, bytes, required=3)
     text, old, new = bytes(_text(args)), args.pos(1), args.pos(2)
     if len(args.values) > 3 and as_int(args.pos(3)) > 0:
-        raise NotImplementedFault(b"String replace with count argument not implemented")
+        raise UnsupportedError(b"String replace with count argument not implemented")
     if old == new:
         return text
     times = text.count(old) if old else len(text) + 1
@@ -135,7 +136,7 @@ def _format(args: Args) -> Any:
     start = 0
     while (at := text.find(b"{", start)) >= 0:
         if text[at + 1 : at + 2] != b"}":
-            raise NotImplementedFault(b"format() only supports simple '{}' placeholders")
+            raise UnsupportedError(b"format() only supports simple '{}' placeholders")
         pieces += [text[start:at], as_text(args.pos(index), args.run)]
         index += 1
         start = at + 2
@@ -171,9 +172,9 @@ def _int(args: Args) -> Any:
     base_value = args.named(b"base", 2)
     base = 10 if isinstance(base_value, Undefined) else as_int(base_value)
     if base != 0 and not 2 <= base <= 36:
-        raise TemplateFault(b"int() base must be 0 or between 2 and 36")
+        raise TemplateError(b"int() base must be 0 or between 2 and 36")
     if not isinstance(value, bytes):
-        raise TemplateFault(b"int() first argument must be a string")
+        raise TemplateError(b"int() first argument must be a string")
     number = parse_int(value, base)
     if number is not None:
         return number
@@ -195,15 +196,15 @@ def _float(args: Args) -> Any:
         return 0.0
     if isinstance(fallback, (int, float)) and not isinstance(fallback, bool):
         return float(fallback)
-    raise TemplateFault(b"Boolean is not a float value" if isinstance(fallback, bool) else b"String is not a float value")
+    raise TemplateError(b"Boolean is not a float value" if isinstance(fallback, bool) else b"String is not a float value")
 
 
 def _default(args: Args) -> Any:
     value = args.pos(0)
     if not isinstance(value, bytes):
-        raise TemplateFault(b"default() first argument must be a string")
+        raise TemplateError(b"default() first argument must be a string")
     given = args.values[1] if len(args.values) > 1 else None
-    fallback = b"" if given is None and len(args.values) < 2 or isinstance(given, Undefined) else given
+    fallback = b"" if (given is None and len(args.values) < 2) or isinstance(given, Undefined) else given
     return fallback if args.named(b"boolean", 2) and not value else value
 
 
@@ -214,7 +215,7 @@ def _indent(args: Args) -> Any:
     text = _text(args, b"indent() first argument must be a string")
     if is_kind(width, Int):
         if not 0 <= width <= MAX_STRING:
-            raise LimitFault("width of an indent in the template", f"0 to {MAX_STRING}")
+            raise LimitError("width of an indent in the template", f"0 to {MAX_STRING}")
         pad = b" " * width
     else:
         pad = width if isinstance(width, bytes) else b"    "
@@ -248,7 +249,7 @@ def _length(args: Args) -> Any:
 
 
 def _no_join(args: Args) -> Any:
-    raise NotImplementedFault(b"String join builtin not implemented")
+    raise UnsupportedError(b"String join builtin not implemented")
 
 
 STRING: dict[bytes, Handler] = {
@@ -258,7 +259,7 @@ STRING: dict[bytes, Handler] = {
     b"strip": _strip(True, True),
     b"rstrip": _strip(False, True),
     b"lstrip": _strip(True, False),
-    b"title": _per_part(_title),
+    b"title": _per_part(_title, 1),
     b"capitalize": _per_part(bytes.capitalize),
     b"length": _length,
     b"startswith": _edge(False),

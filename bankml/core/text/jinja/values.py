@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.text.jinja.errors import TemplateFault
+from bankml.core.text.jinja.errors import TemplateError
 
 if TYPE_CHECKING:
     from bankml.core.text.jinja.run import Run
@@ -54,7 +54,7 @@ class Pair(tuple[Any, ...]):
 
     @classmethod
     def of(cls, items: Any) -> Pair:
-        """A tuple of the items; Raises: TemplateFault when it is absurdly large or deep."""
+        """A tuple of the items; Raises: TemplateError when it is absurdly large or deep."""
         pair = cls(items)
         pair.size, pair.depth = 1, 1
         for item in pair:
@@ -64,7 +64,7 @@ class Pair(tuple[Any, ...]):
             else:
                 pair.size += 1
         if pair.depth > 64 or pair.size > 4096:
-            raise TemplateFault(b"tuple too large")
+            raise TemplateError(b"tuple too large")
         return pair
 
 
@@ -79,7 +79,7 @@ class Func:
         self.this = this
 
     def __bool__(self) -> bool:
-        raise TemplateFault(b"Function is not a bool value")
+        raise TemplateError(b"Function is not a bool value")
 
     def invoke(self, run: Run, scope: dict[bytes, Any], args: list[Any]) -> Any:
         """The function's value for these arguments, called from this scope."""
@@ -96,7 +96,7 @@ class Kwarg:
         self.value = value
 
     def __bool__(self) -> bool:
-        raise TemplateFault(b"KwArg is not a bool value")
+        raise TemplateError(b"KwArg is not a bool value")
 
 
 class Args:
@@ -111,27 +111,27 @@ class Args:
         self.values = values
 
     def count(self, low: int, high: int = 999) -> None:
-        """Raises: TemplateFault unless there are ``low`` to ``high`` arguments."""
+        """Raises: TemplateError unless there are ``low`` to ``high`` arguments."""
         n = len(self.values)
         if n < low or n > high:
             text = b"Function '%b' expected between %d and %d arguments, got %d"
-            raise TemplateFault(text % (self.name, low, high, n))
+            raise TemplateError(text % (self.name, low, high, n))
 
     def typed(self, *kinds: type, required: int | None = None) -> None:
-        """Raises: TemplateFault unless the first ``required`` arguments are there and of these kinds."""
+        """Raises: TemplateError unless the first ``required`` arguments are there and of these kinds."""
         required = len(kinds) if required is None else required
         self.count(required)
         for value, kind in zip(self.values[:required], kinds, strict=False):
             if not is_kind(value, kind):
                 text = b"Function '%b' expected value of type %b, got %b"
-                raise TemplateFault(text % (self.name, _MANGLED[kind], type_name(value)))
+                raise TemplateError(text % (self.name, _MANGLED[kind], type_name(value)))
 
     def pos(self, index: int) -> Any:
-        """The argument at an index. Raises: TemplateFault when there are fewer."""
+        """The argument at an index. Raises: TemplateError when there are fewer."""
         if index < len(self.values):
             return self.values[index]
         text = b"Function '%b' expected at least %d arguments, got %d"
-        raise TemplateFault(text % (self.name, index + 1, len(self.values)))
+        raise TemplateError(text % (self.name, index + 1, len(self.values)))
 
     def kwarg(self, key: bytes) -> Any:
         """The keyword argument, or None when it was not given (and never a template's none, which is wrapped)."""
@@ -221,16 +221,16 @@ def float_text(value: float) -> bytes:
 
 
 def as_int(value: Any) -> int:
-    """Raises: TemplateFault unless the value is a number."""
+    """Raises: TemplateError unless the value is a number."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return to_int64(value) if math.isfinite(value) else 0
-    raise TemplateFault(type_name(value) + b" is not an int value")
+    raise TemplateError(type_name(value) + b" is not an int value")
 
 
 def as_text(value: Any, run: Run) -> bytes:
-    """A value as a string. Raises: TemplateFault for undefined values, functions and keyword arguments."""
+    """A value as a string. Raises: TemplateError for undefined values, functions and keyword arguments."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, bool):
@@ -241,20 +241,25 @@ def as_text(value: Any, run: Run) -> bytes:
         return float_text(value)
     if value is None:
         return b"None"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, dict)):
         run.spend(len(value))
-        inner = b", ".join([_repr(item, run) for item in value])
+        if isinstance(value, dict):
+            return _enclosed([_repr(k, run) + b": " + _repr(v, run) for k, v in value.items()], b"{", b"}", run)
+        parts = [_repr(item, run) for item in value]
         if isinstance(value, list):
-            return run.sized(b"[" + inner + b"]")
-        return run.sized(b"(" + inner + (b",)" if len(value) == 1 else b")"))
-    if isinstance(value, dict):
-        run.spend(len(value))
-        return run.sized(b"{" + b", ".join([_repr(k, run) + b": " + _repr(v, run) for k, v in value.items()]) + b"}")
-    raise TemplateFault(type_name(value) + b" is not a string value")
+            return _enclosed(parts, b"[", b"]", run)
+        return _enclosed(parts, b"(", b",)" if len(value) == 1 else b")", run)
+    raise TemplateError(type_name(value) + b" is not a string value")
+
+
+def _enclosed(parts: list[bytes], opener: bytes, closer: bytes, run: Run) -> bytes:
+    run.room(sum(map(len, parts)) + 2 * len(parts))
+    return opener + b", ".join(parts) + closer
 
 
 def _repr(value: Any, run: Run) -> bytes:
     if isinstance(value, bytes):
+        run.room(len(value))
         return to_json(value, run) if b"'" in value else b"'" + value + b"'"
     if isinstance(value, Undefined):
         return type_name(value)
@@ -264,14 +269,14 @@ def _repr(value: Any, run: Run) -> bytes:
     return as_text(value, run)
 
 
-def hashable(value: Any) -> bool:
+def hashable(value: Any, run: Run) -> bool:
     """Whether the reference lets the value be compared as part of an array, or looked up."""
     if isinstance(value, (Undefined, Func)):
         return False
-    if isinstance(value, (list, tuple)):
-        return all(immutable(item) and hashable(item) for item in value)
-    if isinstance(value, dict):
-        return all(immutable(item) and hashable(item) for item in value.values())
+    if isinstance(value, (list, tuple, dict)):
+        run.spend(len(value))
+        items = value.values() if isinstance(value, dict) else value
+        return all(immutable(item) and hashable(item, run) for item in items)
     return True
 
 
@@ -280,16 +285,19 @@ def immutable(value: Any) -> bool:
     return not isinstance(value, (list, dict))
 
 
-def check_key(key: Any) -> None:
-    """Raises: TemplateFault unless the value can be a key of an object."""
-    if not immutable(key) or not hashable(key):
-        raise TemplateFault(b"Object key of unhashable type: " + type_name(key))
+def check_key(key: Any, run: Run) -> None:
+    """Raises: TemplateError unless the value can be a key of an object."""
+    if not immutable(key) or not hashable(key, run):
+        raise TemplateError(b"Object key of unhashable type: " + type_name(key))
 
 
-def equal(a: Any, b: Any) -> bool:
+def equal(a: Any, b: Any, run: Run) -> bool:
     """``==`` of the reference: arrays that hold arrays, objects or undefined values equal nothing."""
-    if isinstance(a, bytes) or isinstance(b, bytes):
-        return isinstance(a, bytes) and isinstance(b, bytes) and bytes.__eq__(a, b)
+    if isinstance(a, bytes):
+        if not isinstance(b, bytes) or len(a) != len(b):
+            return False
+        run.room(len(a))
+        return bytes.__eq__(a, b)
     if isinstance(a, (int, float)):
         return isinstance(b, (int, float)) and a == b
     if a is None:
@@ -298,21 +306,19 @@ def equal(a: Any, b: Any) -> bool:
         return isinstance(b, Undefined)
     if type_name(a) != type_name(b):
         return False
-    if isinstance(a, (list, tuple)):
-        if len(a) != len(b) or not hashable(a) or not hashable(b):
+    if isinstance(a, (list, tuple, dict)):
+        if len(a) != len(b) or not hashable(a, run) or not hashable(b, run):
             return False
-        return all(equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict):
-        if len(a) != len(b) or not hashable(a) or not hashable(b):
-            return False
-        return all(equal(x, y) and equal(a[x], b[y]) for x, y in zip(a, b, strict=True))
+        if not isinstance(a, dict):
+            return all(equal(x, y, run) for x, y in zip(a, b, strict=True))
+        return all(equal(x, y, run) and equal(a[x], b[y], run) for x, y in zip(a, b, strict=True))
     return isinstance(a, Func)
 
 
 def compare(a: Any, b: Any, op: str, run: Run) -> bool:
     """Order as the sort filter and the comparison tests use it; a number against a string compares as text.
 
-    Raises: TemplateFault for the order of two booleans.
+    Raises: TemplateError for the order of two booleans.
     """
     x: Any
     y: Any
@@ -320,9 +326,10 @@ def compare(a: Any, b: Any, op: str, run: Run) -> bool:
         x, y = to_double(a), to_double(b)
     elif (isinstance(a, bytes) and (isinstance(b, bytes) or is_number(b))) or (isinstance(b, bytes) and is_number(a)):
         x, y = as_text(a, run), as_text(b, run)
+        run.room(min(len(x), len(y)))
     elif isinstance(a, bool) and isinstance(b, bool):
         if op not in ("eq", "ne"):
-            raise TemplateFault(b"Unsupported comparison operator for bool type")
+            raise TemplateError(b"Unsupported comparison operator for bool type")
         x, y = a, b
     else:
         return False
@@ -373,7 +380,7 @@ def to_json(
     """A value as JSON, keys in their order; functions and undefined values are null. Source: value_to_json_internal."""
     run.spend(1)
     if isinstance(value, bytes):
-        run.spend(len(value) >> 4)
+        run.spend(len(value) >> 3)
         return json_string(value)
     if isinstance(value, bool):
         return b"true" if value else b"false"
@@ -394,7 +401,10 @@ def to_json(
     for item in value:
         text = to_json(value[item] if is_dict else item, run, indent, item_separator, key_separator, level + 1)
         parts.append(inner + (json_string(as_text(item, run)) + key_separator if is_dict else b"") + text)
-    return run.sized(opener + newline + (item_separator + newline).join(parts) + newline + pad + closer)
+        run.room(len(parts[-1]))
+    between = item_separator + newline
+    run.room(sum(map(len, parts)) + len(between) * len(parts))
+    return opener + newline + between.join(parts) + newline + pad + closer
 
 
 def general_text(value: float) -> bytes:
