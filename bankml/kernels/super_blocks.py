@@ -7,12 +7,11 @@ L of the reference's vectors in its group g. All sums are exact integers; nothin
 
 from __future__ import annotations
 
-from llvmlite import ir
 from numba import njit
 
 from .isa import VNNI, W
-from .quantize_k import SUMS16, SUMS32
-from .simd import I8, I16, I32, V, ld_u8
+from .quantize_k import SUMS32, C
+from .simd import ADDR, F32, I8, I16, I32, V, f32xw, ld_u8, mk, tup
 
 BLOCK = 256
 
@@ -87,17 +86,36 @@ def add_scaled(E, total, u, y, scale, offset=None):
     return add_pairs(E, total, two, scale)
 
 
+def scale_of_pair(E, pair, half):
+    """One of two int16 scales as add_scaled wants it."""
+    if VNNI:
+        return shift(E, pair, 16) if half else E.b.and_(pair, E.const(I32, 0xFFFF, W))
+    words = E.b.bitcast(pair, V(I16, 2 * W))
+    return E.b.bitcast(E.shuffle(words, words, [i // 2 * 2 + half for i in range(2 * W)]), V(I32, W))
+
+
+def lane_sums(E, words, scales, ys, lane, *, offset=False):
+    """For each row of ys: lane L's sum over the eight groups of scale times dot. `offset`: weights are stored with one."""
+    totals = [zero(E)] * len(ys)
+    for g, u in enumerate(words):
+        for i, y in enumerate(ys):
+            at = 32 * g + 4 * lane
+            less = E.splat_ld(I32, y, C + at) if offset else None
+            totals[i] = add_scaled(E, totals[i], u, E.splat_ld(I32, y, at), scales[g], less)
+    return totals
+
+
+def pair_sums(E, pair, y, at):
+    """The sum of a pair of int16 of each weight row times the pair at y + at."""
+    return add_pairs(E, zero(E), pair, E.splat_ld(I32, y, at))
+
+
 def minima(E, mins, y, pairs=range(4)):
     """Sum over the pairs of two groups: minimum times the sum of the row's 32 quants. `mins[p]` holds the pair as two int16."""
     total = zero(E)
     for p in pairs:
         total = add_pairs(E, total, mins[p], E.splat_ld(I32, y, SUMS32 + 4 * p))
     return total
-
-
-def sums16(E, y, lane):
-    """The sums of sub-blocks 2*lane and 2*lane+1 of 16 quants, as two int16 in every word."""
-    return E.splat_ld(I32, y, SUMS16 + 4 * lane)
 
 
 def columns_of(E, y, stride, columns):
@@ -112,9 +130,25 @@ def prefetch(E, w, distance, size):
             E.prefetch(w, distance + line)
 
 
-def undefined(E, lanes_type):
-    """A vector of no value yet."""
-    return ir.Constant(lanes_type, ir.Undefined)
+def zeros(name, count):
+    """An intrinsic that gives `count` vectors of zeros."""
+    state = tup(f32xw, count)
+    return mk(f"{name}_zeros{count}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count))
+
+
+def lane_results(name, columns, count, finish):
+    """An intrinsic from the state, eight lanes for each column and then the rest, to one vector for each column.
+
+    ``finish(E, sum, rest)`` makes a column's result of the sum of its lanes and its share of the rest.
+    """
+
+    def emit(E, state):
+        v = E.untup(state, count)
+        rest = v[8 * columns :]
+        share = len(rest) // columns
+        return E.tup([finish(E, E.hsum_a(v[8 * c : 8 * c + 8]), rest[share * c : share * c + share]) for c in range(columns)])
+
+    return mk(f"{name}_result{columns}", tup(f32xw, columns), (tup(f32xw, count),), emit)
 
 
 @njit("uint8(intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -52,9 +52,11 @@ class _Row:
 _TABLE = {
     0: _Row("F32", "floats", rows.FORM_F32),
     1: _Row("F16", "floats", rows.FORM_F16),
+    2: _Row("Q4_0", "q4_0", rows.FORM_Q8, "q4_0_odd"),
     3: _Row("Q4_1", "q4_1", rows.FORM_Q8),
     8: _Row("Q8_0", "q8_0", rows.FORM_Q8),
     12: _Row("Q4_K", "q4_k", rows.FORM_Q8K),
+    14: _Row("Q6_K", "q6_k", rows.FORM_Q8K),
     30: _Row("BF16", "floats", rows.FORM_BF16),
 }
 TYPE_IDS = frozenset(_TABLE)

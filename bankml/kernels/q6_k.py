@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Q6_K weights times q8_K activations, in the order of the reference's vec_dot.
+
+File block, 256 weights: ``byte low[128], byte high[64], int8 scale[16], half d``; weight = d*scale*(q-32), a scale for each 16.
+Packed group of W rows, per block: ``half d[W], int8 scale[8][W][2], byte q[8 lanes][2 halves][3][W][4]``: a lane's words of the
+four groups of a half are in three, the first three groups in the low six bits of each, the fourth in the upper two bits of all.
+
+Per output: acc[L] = fma(d*dy, s[L], acc[L]), result HS-A(acc), where s[L] takes q as it is stored, and lane L then takes off 32
+times the sums of sub-blocks 2L and 2L+1 of 16, whichever lanes those are in.
+Source: ggml_vec_dot_q6_K_q8_K, ggml-cpu/arch/x86/quants.c.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .isa import VNNI, W
+from .matmul import finish, part_start
+from .quantize_k import RECORD, SUMS16, D
+from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i8, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .super_blocks import (
+    columns_of,
+    field,
+    lane_results,
+    lane_sums,
+    ld_byte_pairs,
+    pair_sums,
+    prefetch,
+    scale_of_pair,
+    shift,
+    zeros,
+)
+from .team import kernel
+
+BLOCK, BYTES = 256, 210
+MINUS_OFFSET = 0
+SCALES, QUANTS = 2 * W, 18 * W
+PACKED = 210 * W
+_TILE = 4 if VNNI else 2
+
+
+def _words(E, w, lane):
+    """The eight groups' words of a lane."""
+    out = []
+    for half in range(2):
+        a, b, c = (E.ld(IW, w, QUANTS + 4 * W * (6 * lane + 3 * half + i)) for i in range(3))
+        low = E.b.or_(field(E, a, 6, 0x03), field(E, b, 4, 0x0C))
+        out += [field(E, x, 0, 0x3F) for x in (a, b, c)] + [E.b.or_(low, field(E, c, 2, 0x30))]
+    return out
+
+
+def _step(columns, distance):
+    """One super-block; the state is eight lanes for each column."""
+
+    def emit(E, state, w, y, stride):
+        acc = E.untup(state, 8 * columns)
+        ys = columns_of(E, y, stride, columns)
+        prefetch(E, w, distance, PACKED)
+        d = E.ld_f16(w)
+        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
+        pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
+        for lane in range(8):
+            scales = [scale_of_pair(E, pair, lane // 4) for pair in pairs]
+            totals = lane_sums(E, _words(E, w, lane), scales, ys, lane)
+            for c, total in enumerate(totals):
+                less = shift(E, pair_sums(E, pairs[lane], ys[c], SUMS16 + 4 * lane), -5)
+                i = 8 * c + lane
+                acc[i] = E.fma(factors[c], E.i2f(E.b.sub(total, less)), acc[i])
+        return E.tup(acc)
+
+    state = tup(f32xw, 8 * columns)
+    return mk(f"q6_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+
+
+def _result(columns):
+    return lane_results("q6_k", columns, 8 * columns, lambda E, total, rest: total)
+
+
+_step1, _zeros1, _result1 = _step(1, 4096), zeros("q6_k", 8), _result(1)
+_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q6_k", 8 * _TILE), _result(_TILE)
+_step_one = _step(1, 0)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    parts = ld_i64(args, 9)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        acc = _zeros1(0)
+        at = w + g * blocks * PACKED
+        for b in range(blocks):
+            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
+        finish(args, 0, g, _result1(acc)[0])
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(columns, first + column_part)
+    chunk = chunk % parts
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        at = w + g * blocks * PACKED
+        tiled = first + (last - first) // _TILE * _TILE
+        for j in range(first, tiled, _TILE):
+            acc = _zerosn(0)
+            for b in range(blocks):
+                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
+            out = _resultn(acc)
+            for c in range(_TILE):
+                finish(args, j + c, g, out[c])
+        for j in range(tiled, last):
+            one = _zeros1(0)
+            for b in range(blocks):
+                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+            finish(args, j, g, _result1(one)[0])
+
+
+@njit("int64(intp, intp)", cache=True, nogil=True, error_model="numpy")
+def _quant(block, e):
+    """Element e of a file block, 0 to 63."""
+    half, j, i = e // 128, e // 32 % 4, e % 32
+    low = ld_u8(block, 64 * half + 32 * (j % 2) + i) >> (4 * (j // 2)) & 15
+    return low | (ld_u8(block, 128 + 32 * half + i) >> (2 * j) & 3) << 4
+
+
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack(source, packed, rows, blocks, first, last):
+    """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
+    for r in range(first * W, min(rows, last * W)):
+        i = r % W
+        for b in range(blocks):
+            src = source + (r * blocks + b) * 210
+            dst = packed + (r // W * blocks + b) * PACKED
+            copy2(dst + 2 * i, src + 208)
+            for g in range(16):
+                st_i8(dst + SCALES + 2 * W * (g // 2), 2 * i + g % 2, ld_i8(src + 192, g))
+            for half in range(2):
+                for e in range(32):
+                    at = dst + QUANTS + ((e // 4 * 6 + 3 * half) * W + i) * 4 + e % 4
+                    last_group = _quant(src, 128 * half + 96 + e)
+                    for j in range(3):
+                        top = (last_group >> (2 * j) & 3) << 6
+                        st_i8(at + 4 * W * j, 0, _quant(src, 128 * half + 32 * j + e) | top)
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def unpack_row(packed, row, blocks, out):
+    """Dequantize one row of packed weights: (d*scale)*(q-32), each rounded."""
+    i = row % W
+    for b in range(blocks):
+        src = packed + (row // W * blocks + b) * PACKED
+        d = ld_f16(src, i)
+        for e in range(256):
+            half, j = e // 128, e // 32 % 4
+            at = src + QUANTS + ((e % 32 // 4 * 6 + 3 * half) * W + i) * 4 + e % 4
+            if j < 3:
+                q = ld_u8(at + 4 * W * j, 0) & 63
+            else:
+                q = ld_u8(at, 0) >> 6 | ld_u8(at + 4 * W, 0) >> 6 << 2 | ld_u8(at + 8 * W, 0) >> 6 << 4
+            scale = np.float32(ld_i8(src + SCALES + 2 * W * (e // 32), 2 * i + e // 16 % 2))
+            st_f32(out, 256 * b + e, d * scale * np.float32(q - 32))
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
