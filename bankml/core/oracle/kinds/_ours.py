@@ -19,6 +19,7 @@ Bytes = npt.NDArray[np.uint8]
 
 __all__ = ["TYPE_IDS", "Held", "quantized"]
 
+_FORMS = {"Q8_0": rows.FORM_Q8, "Q8_1": rows.FORM_Q8, "Q8_K": rows.FORM_Q8K, "F16": rows.FORM_F16, "BF16": rows.FORM_BF16}
 _PARTS = 3
 _COLUMN_PART = 16
 
@@ -90,7 +91,7 @@ def run(kernel: Any, fields: int, words: dict[int, int], chunks: int) -> None:
 def quantized(form: str, x: Floats) -> Bytes:
     """A row of activations as the file bytes of ``Q8_0``, ``Q8_1``, ``Q8_K``, ``F16`` or ``BF16``."""
     k = len(x)
-    number = {"Q8_0": rows.FORM_Q8, "Q8_1": rows.FORM_Q8, "Q8_K": rows.FORM_Q8K, "F16": rows.FORM_F16, "BF16": rows.FORM_BF16}[form]
+    number = _FORMS[form]
     formed = Block(rows.formed_bytes(number, k))
     x = np.ascontiguousarray(x)
     rows.form_row(x.ctypes.data, k, formed.address, number, 0)
@@ -110,7 +111,5 @@ def _q8(packed: Bytes, k: int, *, with_sums: bool) -> Bytes:
 def _q8_k(packed: Bytes, k: int) -> Bytes:
     blocks = k // quantize_k.BLOCK
     records = packed[: blocks * quantize_k.RECORD].reshape(blocks, quantize_k.RECORD)
-    q, sums, d = (
-        records[:, at : at + size] for at, size in ((quantize_k.Q, 256), (quantize_k.SUMS16, 32), (quantize_k.D, 4))
-    )
+    q, sums, d = (records[:, at : at + size] for at, size in ((quantize_k.Q, 256), (quantize_k.SUMS16, 32), (quantize_k.D, 4)))
     return np.concatenate([d, q, sums], axis=1).reshape(-1)

@@ -100,7 +100,8 @@ def scale_of(case: Case) -> float:
 
 def padded(case: Case) -> int:
     """Cells that the reference looks at."""
-    return -(-(case["position"] + case["rows"]) // PAD) * PAD
+    cells: int = -(-(case["position"] + case["rows"]) // PAD) * PAD
+    return cells
 
 
 def _inputs(case: Case) -> tuple[Floats, Halves, Halves]:
@@ -131,7 +132,8 @@ def _there(ggml: Ggml, case: Case, q: Floats, k: Halves, v: Halves) -> Floats:
     mask = np.where(at > case["position"] + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0))
 
     def build(context: Any, tensors: list[int]) -> int:
-        return int(ggml.call("ggml_flash_attn_ext", context, *tensors, scale_of(case), 0.0, 0.0))
+        out: int = ggml.call("ggml_flash_attn_ext", context, *tensors, scale_of(case), 0.0, 0.0)
+        return out
 
     inputs: list[tuple[int, npt.NDArray[Any]]] = [
         (_ggml.F32, np.ascontiguousarray(q.transpose(1, 0, 2))),

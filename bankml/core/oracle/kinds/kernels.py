@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bankml.core.gguf.types import TYPES
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
+from bankml.core.oracle.kinds.sampler import uniform_bits
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ _CHUNK = 1 << 22
 
 
 class Kernels:
-    """Kind ``kernels``. Without a model: tensors made from a stream, of each type that has kernels.
+    """Kind ``kernels``. Without a model: conversions, quantized rows, and tensors of every type, made from a stream.
 
-    Options: ``types`` (names; all that have kernels), ``seed`` (another stream). With a model: ``tensors``, a list of names,
-    ``"all"``, or (the default) those of the first and the last layer and the embedding are multiplied; all are dequantized.
+    Options: ``types``, names of types: only tensors of these; or an empty list: no tensors. ``seed``: another stream. With a
+    model all its tensors are dequantized; ``tensors`` says which are multiplied: a list of names, ``"all"``, or by default
+    those of the first and the last layer and of no layer.
     """
 
     name = "kernels"
@@ -52,8 +54,9 @@ class Kernels:
         seed = int(options.get("seed", 0))
         if model is None:
             matrices = list(_made_up(_type_names(options), seed))
-            conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()]
-            rows = [{**case, "answer": _stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)]
+            whole = not options.get("types")
+            conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()] if whole else []
+            rows = [{**case, "answer": _stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)] if whole else []
         else:
             matrices, conversions, rows = list(_real(model, options)), [], []
 
@@ -104,7 +107,7 @@ def _type_names(options: dict[str, Any]) -> list[str]:
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise Refusal(
-            "oracle.type", f"bankml has no kernel for {unknown[0]}", found=unknown[0], allowed=", ".join(names), exit_code=EXIT_OTHER
+            "oracle.type", "bankml has no kernel for this type", found=unknown[0], allowed=", ".join(names), exit_code=EXIT_OTHER
         )
     return list(wanted)
 
@@ -191,7 +194,7 @@ def _wide(type_id: int) -> Floats:
     """All values of the narrow type, every tie between two of them and its neighbours, and any bits; no NaN."""
     every = np.arange(1 << 16, dtype=np.uint16)
     exact = every.view(np.float16).astype(np.float32) if type_id == 1 else (every.astype(np.uint32) << 16).view(np.float32)
-    sample = _stream.uniform_bits(1 << 17, 77).astype(np.uint32)
+    sample = uniform_bits(1 << 17, 77).astype(np.uint32)
     bits = exact.view(np.uint32)
     ties = bits + np.uint32(0x1000 if type_id == 1 else 0x8000)
     with np.errstate(over="ignore", invalid="ignore"):
