@@ -146,17 +146,12 @@ _zero64, _step64, _rescale64, _store64 = _slab(64 // W)
 _zero16, _step16, _rescale16, _store16 = _slab(16 // W)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp, float32, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
-def attend_span(q, keys, values, dim, first, last, scale, cells, scratch, out):
-    """One head's query over cells first..last: out[0] = maximum, out[1] = sum, out[2:] = unnormalised values.
+@njit(types.UniTuple(types.float32, 2)(ADDR, ADDR, ADDR, ADDR), cache=True, nogil=True, error_model="numpy")
+def weigh_cells(weights, rescales, first, last):
+    """The online softmax of scores first..last: (maximum, sum).
 
-    scratch: float32 [dim] the rounded query, [cells] scores then weights, [cells] rescales (-1: none).
+    The scores become weights; rescales[c] is the factor for all before a cell that is a new maximum, and -1 elsewhere.
     """
-    weights = scratch + 4 * dim
-    rescales = weights + 4 * cells
-    for d in range(dim):
-        st_f32(scratch, d, round_f16(ld_f32(q, d)))
-    scores(keys, scratch, dim, first, last, scale, weights)
     # The running maximum of the scores decides every exponent before any is taken.
     top = np.float32(-math.inf)
     for c in range(first, last):
@@ -179,6 +174,21 @@ def attend_span(q, keys, values, dim, first, last, scale, cells, scratch, out):
         else:
             st_f32(rescales, c, np.float32(-1.0))
             total = total + ld_f32(weights, c)
+    return top, total
+
+
+@njit("void(intp, intp, intp, intp, intp, intp, float32, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def attend_span(q, keys, values, dim, first, last, scale, cells, scratch, out):
+    """One head's query over cells first..last: out[0] = maximum, out[1] = sum, out[2:] = unnormalised values.
+
+    scratch: float32 [dim] the rounded query, [cells] scores then weights, [cells] rescales (-1: none).
+    """
+    weights = scratch + 4 * dim
+    rescales = weights + 4 * cells
+    for d in range(dim):
+        st_f32(scratch, d, round_f16(ld_f32(q, d)))
+    scores(keys, scratch, dim, first, last, scale, weights)
+    top, total = weigh_cells(weights, rescales, first, last)
     st_f32(out, 0, top)
     st_f32(out, 1, total)
     d = 0

@@ -61,7 +61,7 @@ def _result(columns):
 _TILE = 3 if W == 16 else 1
 _step1, _zeros1, _result1 = _columns(1, 4096), _zeros(1), _result(1)
 _stepn, _zerosn, _resultn = _columns(_TILE, 0), _zeros(_TILE), _result(_TILE)
-_step_one = _columns(1, 0)
+dot_step, dot_zeros, dot_result = _columns(1, 0), _zeros1, _result1
 
 
 @kernel
@@ -116,7 +116,7 @@ def gemm(args, chunk, thread):
             d0 = y0 + 32 * blocks
             c0 = d0 + 8 * blocks
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y0 + 32 * b, d0 + 4 * b, c0 + 32 * b)
+                one = dot_step(one, at + b * PACKED, y0 + 32 * b, d0 + 4 * b, c0 + 32 * b)
             finish(args, j, g, _result1(one)[0])
             j += 1
 

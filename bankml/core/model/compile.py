@@ -13,7 +13,7 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 Progress = Callable[[str, int, int | None], None]
 
 # Each module compiles when it is imported; later ones build on earlier ones.
-_BASE = ("team", "quantize", "mathf", "rows", "rope", "attention", "sorting", "sampling", "sampling_more")
+_BASE = ("team", "quantize", "mathf", "rows", "rope", "attention", "q8_0", "cache_q8", "sorting", "sampling", "sampling_more")
 
 
 def compile_kernels(type_ids: Iterable[int], progress: Progress | None = None) -> None:

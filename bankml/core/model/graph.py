@@ -16,7 +16,7 @@ from bankml.core.model.matrices import Matrix, Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan
 from bankml.core.model.program import Program, ProgramBuilder
-from bankml.kernels import attention, matmul, quantize, rope, rows
+from bankml.kernels import attention, cache_q8, matmul, quantize, rope, rows
 
 MICRO_BATCH = 512
 TILED_FROM = 64
@@ -34,22 +34,46 @@ def float_word(value: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
+CacheType = Literal["f16", "q8_0"]
+
+
 @dataclass
 class Cache:
-    """Keys and values of every layer, rounded to half. Layouts: kernels/rope.py."""
+    """Keys and values of every layer. Layouts: kernels/rope.py (f16), kernels/cache_q8.py (q8_0)."""
 
+    type: CacheType
     cells: int
     k: list[int]
     v: list[int]
     blocks: list[Block] = field(repr=False)
 
 
-def make_cache(plan: Plan, cells: int) -> Cache:
+def make_cache(plan: Plan, cells: int, kind: CacheType) -> Cache:
     """An empty cache of `cells` cells (a multiple of 256)."""
-    size = plan.n_head_kv * cells * plan.head_dim * 2
     # The tiled kernel reads up to 64 values past a row's end.
-    blocks = [Block(size + 256) for _ in range(2 * plan.n_layer)]
-    return Cache(cells, [b.address for b in blocks[0::2]], [b.address for b in blocks[1::2]], blocks)
+    sizes = [plan.n_head_kv * head_bytes(plan, cells, kind, keys) + 256 for keys in (True, False)]
+    blocks = [Block(size) for _ in range(plan.n_layer) for size in sizes]
+    return Cache(kind, cells, [b.address for b in blocks[0::2]], [b.address for b in blocks[1::2]], blocks)
+
+
+def head_bytes(plan: Plan, cells: int, kind: CacheType, keys: bool) -> int:
+    """Bytes of one head's keys, or of its values, in a layer's cache."""
+    if kind == "f16":
+        return cells * plan.head_dim * 2
+    return int(cache_q8.key_bytes(plan.head_dim, cells) if keys else cells * cache_q8.value_bytes(plan.head_dim))
+
+
+def turns(head_dim: int) -> tuple[int, int]:
+    """Widths of the rotation of keys and of values in a quantized cache; 0 is none.
+
+    Source: llama_kv_cache::build_input_k_rot and _v_rot, llama-kv-cache.cpp.
+    """
+    if head_dim % 64:
+        return 0, 0
+    keys = 64
+    while head_dim % (2 * keys) == 0:
+        keys *= 2
+    return keys, 64
 
 
 class Buffers:
@@ -75,7 +99,14 @@ class Buffers:
         self.row_floats = 4 * widest
         self.row_formed = max(4 * widest, quantize.row_bytes(max(plan.n_embd, plan.n_head * plan.head_dim, plan.n_ff))) + 64
         self.scratch_stride = (
-            (self.row_floats + self.row_formed + attention.scratch_bytes(plan.head_dim, cells) + 127) // 128 * 128
+            (
+                self.row_floats
+                + self.row_formed
+                + max(attention.scratch_bytes(plan.head_dim, cells), cache_q8.scratch_bytes(plan.head_dim, cells))
+                + 127
+            )
+            // 128
+            * 128
         )
         self.scratch = self._block(threads * self.scratch_stride).address
         self._formed: dict[tuple[int, int], int] = {}
@@ -170,7 +201,16 @@ class _Writer:
         words = self._attention_words(layer)
         output = self.g.weights.matrices[f"{name}attn_output.weight"]
         product = (f"{name}attn_output", b.x1, b.embd)
-        if self.single:
+        if self.g.cache.type == "q8_0":
+            self.to.op(cache_q8.attend_rows, words, per_rows=(1, self.p.n_head))
+            self.to.stage()
+            if self.single:
+                prologue = self._prologue(rows.form_rows, b.att, b.q_width, output, {}, ("attention", layer))
+                self._product(*product, residual=x, prologue=prologue)
+            else:
+                self._form_rows(rows.form_rows, b.att, b.q_width, [output], {})
+                self._product(*product, residual=x)
+        elif self.single:
             self.to.op(attention.spans, words, self.p.n_head * self.spans)
             self.to.stage()
             join = self.to.block(
@@ -318,8 +358,9 @@ class _Writer:
     def _rope_store(self, layer: int) -> None:
         p, b, name = self.p, self.b, f"blk.{layer}."
         part = 1 if self.single else 8
+        turn = turns(p.head_dim)
         block = self.to.block(
-            rope.FIELDS,
+            cache_q8.FIELDS,
             {
                 rope.Q: b.q, rope.Q_STRIDE: b.q_width, rope.KEYS: b.k, rope.KV_STRIDE: b.kv_width, rope.VALUES: b.v,
                 rope.TABLE: self.g.rope_table, rope.K_CACHE: self.g.cache.k[layer], rope.V_CACHE: self.g.cache.v[layer],
@@ -327,18 +368,21 @@ class _Writer:
                 rope.NEOX: int(p.architecture.neox), rope.ROW_PART: part, rope.CELLS: self.g.cache.cells,
                 rope.Q_NORM: self.g.weights.address(f"{name}attn_q_norm.weight"),
                 rope.K_NORM: self.g.weights.address(f"{name}attn_k_norm.weight"), rope.EPSILON: float_word(p.eps),
+                cache_q8.K_TURN: turn[0], cache_q8.V_TURN: turn[1],
+                cache_q8.SCRATCH: b.scratch + b.row_floats, cache_q8.SCRATCH_STRIDE: b.scratch_stride,
             },
         )  # fmt: skip
         self.to.follow_rows(block + rope.ROWS)
         self.to.follow_position(block + rope.POSITION)
-        self.to.op(rope.rope_store, block, per_rows=(part, 1))
+        kernel = cache_q8.rope_store if self.g.cache.type == "q8_0" else rope.rope_store
+        self.to.op(kernel, block, per_rows=(part, 1))
         self.to.stage()
 
     def _attention_words(self, layer: int) -> int:
         p, b, cache = self.p, self.b, self.g.cache
         scale = p.attention_scale or 1.0 / math.sqrt(p.head_dim)
         block = self.to.block(
-            attention.FIELDS,
+            cache_q8.ATTENTION_FIELDS,
             {
                 attention.Q: b.q, attention.Q_STRIDE: b.q_width, attention.K_CACHE: cache.k[layer],
                 attention.V_CACHE: cache.v[layer], attention.HEADS: p.n_head, attention.GROUP: p.n_head // p.n_head_kv,
@@ -346,6 +390,7 @@ class _Writer:
                 attention.SPANS: self.spans, attention.PARTIALS: b.partials, attention.OUT: b.att,
                 attention.OUT_STRIDE: b.q_width, attention.SCRATCH: b.attention_scratch,
                 attention.SCRATCH_STRIDE: b.scratch_stride, attention.SCALE: float_word(scale),
+                cache_q8.Q_TURN: turns(p.head_dim)[0], cache_q8.OUT_TURN: turns(p.head_dim)[1],
             },
         )  # fmt: skip
         self.to.follow_rows(block + attention.ROWS)

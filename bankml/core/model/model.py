@@ -11,7 +11,18 @@ import numpy.typing as npt
 
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.model.compile import Progress
-from bankml.core.model.graph import MICRO_BATCH, SPLIT_FROM, TILED_FROM, Buffers, Graph, Mode, Outputs, make_cache
+from bankml.core.model.graph import (
+    MICRO_BATCH,
+    SPLIT_FROM,
+    TILED_FROM,
+    Buffers,
+    CacheType,
+    Graph,
+    Mode,
+    Outputs,
+    head_bytes,
+    make_cache,
+)
 from bankml.core.model.matrices import Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan, plan
@@ -30,7 +41,16 @@ class Model:
     Bits do not depend on `threads`; they depend on `llama_threads` as the reference's do on its own (split-KV attention).
     """
 
-    def __init__(self, gguf: GgufFile, weights: Weights, built: Plan, n_ctx: int, threads: int, llama_threads: int) -> None:
+    def __init__(
+        self,
+        gguf: GgufFile,
+        weights: Weights,
+        built: Plan,
+        n_ctx: int,
+        threads: int,
+        llama_threads: int,
+        cache_type: CacheType = "f16",
+    ) -> None:
         self.plan = built
         self.n_ctx = n_ctx
         self.n_vocab = built.n_vocab
@@ -42,7 +62,7 @@ class Model:
         factors = built.rope_factors
         self._factors = weights.address(factors) if factors else 0
         buffers = Buffers(built, cells, MICRO_BATCH, threads, llama_threads, 1)
-        cache = make_cache(built, cells)
+        cache = make_cache(built, cells, cache_type)
         self.cache = cache
         self._graph = Graph(built, weights, cache, buffers, self._rope.address, threads, llama_threads)
         self._tokens = buffers.tokens_block.bytes[: 8 * MICRO_BATCH].view(np.int64)
@@ -58,6 +78,7 @@ class Model:
         n_ctx: int,
         threads: int | None = None,
         llama_threads: int = 3,
+        cache_type: CacheType = "f16",
         progress: Progress | None = None,
     ) -> Model:
         """Plan the model, pack its weights, allocate its cache.
@@ -66,6 +87,7 @@ class Model:
             n_ctx: tokens of context; 0 means the model's own.
             threads: worker threads; default all CPUs that this process may use.
             llama_threads: the reference's ``-t``: the spans of split-KV attention.
+            cache_type: ``f16``, or ``q8_0``: the reference's ``--cache-type-k q8_0 --cache-type-v q8_0``.
             progress: called with (what, done, total) while weights are packed.
 
         Raises:
@@ -80,8 +102,10 @@ class Model:
         threads = threads if threads is not None else available_cpus()
         if not 1 <= threads <= 512:
             raise Refusal("model.threads", "--threads is out of range", found=str(threads), allowed="1 to 512")
+        if cache_type not in ("f16", "q8_0"):
+            raise Refusal("model.cache-type", "bankml has no such cache", found=cache_type, allowed="f16, q8_0")
         weights = Weights(gguf, built, min(threads, available_cpus()), progress)
-        return cls(gguf, weights, built, n_ctx, threads, llama_threads)
+        return cls(gguf, weights, built, n_ctx, threads, llama_threads, cache_type)
 
     def eval(self, tokens: Sequence[int], pos: int, logits: bool = True) -> npt.NDArray[np.float32] | None:
         """Evaluate up to 512 tokens as one micro-batch in cells pos and on; cells from pos on are forgotten first.
@@ -110,7 +134,8 @@ class Model:
         padded = max(CELL_PAD, -(-(pos + count) // CELL_PAD) * CELL_PAD)
         mode: Mode
         if count == 1:
-            mode = "split" if padded >= SPLIT_FROM and self.llama_threads > 1 else "one"
+            split = padded >= SPLIT_FROM and self.llama_threads > 1 and self.cache.type == "f16"
+            mode = "split" if split else "one"
         else:
             mode = "many" if count >= TILED_FROM else "few"
         program = self._programs.get((mode, outputs))
@@ -153,29 +178,28 @@ class Model:
         out["result_output"] = buffers.logits_block.floats((count, buffers.vocab))[:, : p.n_vocab].copy()
         return out
 
-    def copy_cells(self, count: int) -> list[npt.NDArray[np.uint16]]:
+    def copy_cells(self, count: int) -> list[npt.NDArray[np.uint8]]:
         """Keys and values of the first `count` cells, for `put_cells`."""
-        blocks = -(-count // rope.CELL_BLOCK) * rope.CELL_BLOCK
-        out = []
-        for keys, values in zip(self._views(True), self._views(False), strict=True):
-            out.append(keys[:, : blocks // rope.CELL_BLOCK].copy())
-            out.append(values[:, :count].copy())
-        return out
+        return [view[:, : self._cell_bytes(count, index % 2 == 0)].copy() for index, view in enumerate(self._views())]
 
-    def put_cells(self, saved: list[npt.NDArray[np.uint16]]) -> None:
+    def put_cells(self, saved: list[npt.NDArray[np.uint8]]) -> None:
         """Put cells from `copy_cells` back at the cache's start."""
-        pairs = zip(self._views(True), self._views(False), saved[0::2], saved[1::2], strict=True)
-        for keys, values, old_keys, old_values in pairs:
-            keys[:, : old_keys.shape[1]] = old_keys
-            values[:, : old_values.shape[1]] = old_values
+        for view, old in zip(self._views(), saved, strict=True):
+            view[:, : old.shape[1]] = old
 
-    def _views(self, keys: bool) -> list[npt.NDArray[np.uint16]]:
-        p, cells = self.plan, self.cache.cells
-        shape = (
-            (p.n_head_kv, cells // rope.CELL_BLOCK, p.head_dim * rope.CELL_BLOCK) if keys else (p.n_head_kv, cells, p.head_dim)
-        )
-        size = 2 * math.prod(shape)
-        return [block.bytes[:size].view(np.uint16).reshape(shape) for block in self.cache.blocks[0 if keys else 1 :: 2]]
+    def _cell_bytes(self, count: int, keys: bool) -> int:
+        """Bytes from the start of a head's part that hold its first `count` cells; keys lie in whole blocks."""
+        whole = -(-count // rope.CELL_BLOCK) * rope.CELL_BLOCK if keys else count
+        return head_bytes(self.plan, whole, self.cache.type, keys)
+
+    def _views(self) -> list[npt.NDArray[np.uint8]]:
+        """Each layer's keys, then its values, as one row of bytes a head."""
+        heads, cells = self.plan.n_head_kv, self.cache.cells
+        views = []
+        for index, block in enumerate(self.cache.blocks):
+            size = head_bytes(self.plan, cells, self.cache.type, index % 2 == 0)
+            views.append(block.bytes[: heads * size].reshape(heads, size))
+        return views
 
     def close(self) -> None:
         """Dismiss the workers; the memory goes with the object."""

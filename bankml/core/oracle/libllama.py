@@ -19,6 +19,7 @@ from bankml.core.oracle.reference import Reference
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 Floats = npt.NDArray[np.float32]
+_TYPE_IDS = {"f16": 1, "q8_0": 8}
 _Callback = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_bool, c.c_void_p)
 
 
@@ -83,7 +84,7 @@ class LlamaModel:
         Refusal: the reference refuses the file.
     """
 
-    def __init__(self, reference: Reference, path: Path, *, n_ctx: int = 4096, threads: int = 3) -> None:
+    def __init__(self, reference: Reference, path: Path, *, n_ctx: int = 4096, threads: int = 3, cache_type: str = "f16") -> None:
         self._lib = lib = reference.library("llama")
         self._ggml = reference.library("ggml-base")
         for name, result in (
@@ -114,6 +115,7 @@ class LlamaModel:
         self._callback = _Callback(self._see)
         params = lib.llama_context_default_params()
         params.n_ctx, params.n_threads, params.n_threads_batch = n_ctx, threads, threads
+        params.type_k = params.type_v = _TYPE_IDS[cache_type]
         params.cb_eval = self._callback
         self._context = lib.llama_init_from_model(c.c_void_p(self._model), params)
         if not self._context:
