@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -104,20 +103,13 @@ def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def pinned_home(tmp_path: Path, smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pinned_copy(own_home: Path, smollm2: Path) -> Path:
     """A copy of the model with a pin in a home of its own, for tests that change the file; returns the file."""
-    home = tmp_path / "home"
-    (home / "models").mkdir(parents=True)
-    (home / "forks").mkdir()
-    copy = home / "models" / smollm2.name
+    (own_home / "models").mkdir()
+    (own_home / "forks").mkdir()
+    copy = own_home / "models" / smollm2.name
     copy.write_bytes(smollm2.read_bytes())
-    monkeypatch.setenv("BANKML_HOME", str(home))
-    monkeypatch.delenv("BANKML_FORKS", raising=False)
-    pin = home / "forks" / f"{copy.name}.FORK.json"
-    subprocess.run(
-        [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"],
-        check=True,
-        capture_output=True,
-        env=os.environ,
-    )
+    pin = own_home / "forks" / f"{copy.name}.FORK.json"
+    command = [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"]
+    subprocess.run(command, check=True, capture_output=True)
     return copy

@@ -92,15 +92,15 @@ def test_a_client_that_leaves_stops_its_answer(served: Served) -> None:
         assert served.chat(max_tokens=1).status_code == 200
 
 
-def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinned_home: Path) -> None:
-    server = start(pinned_home, "--quiet")
+def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinned_copy: Path) -> None:
+    server = start(pinned_copy, "--quiet")
     ask = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temperature": 0}
     assert server.post("/v1/chat/completions", ask).status_code == 200
-    good = pinned_home.with_suffix(".good")
-    pinned_home.rename(good)
+    good = pinned_copy.with_suffix(".good")
+    pinned_copy.rename(good)
     changed = bytearray(good.read_bytes())
     changed[-1] ^= 1
-    pinned_home.write_bytes(changed)
+    pinned_copy.write_bytes(changed)
 
     answer = server.post("/v1/chat/completions", ask)
     assert answer.status_code == 503
@@ -114,19 +114,19 @@ def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinne
     assert server.get("/bankml").json()["resident"] is False
     assert server.get("/health").status_code == 200
 
-    good.replace(pinned_home)
+    good.replace(pinned_copy)
     answer = server.post("/v1/chat/completions", ask)
     assert answer.status_code == 200
     assert answer.json()["bankml_receipt"]["model_sha256"].startswith("b179c9523d0e")
     assert "Traceback" not in server.rows()
 
 
-def test_a_file_swapped_during_an_answer_takes_its_receipt(start: Callable[..., Served], pinned_home: Path) -> None:
-    server = start(pinned_home, "--quiet")
+def test_a_file_swapped_during_an_answer_takes_its_receipt(start: Callable[..., Served], pinned_copy: Path) -> None:
+    server = start(pinned_copy, "--quiet")
     with server.post("/v1/chat/completions", {**LONG, "max_tokens": 150}, stream=True) as answer:
         lines = answer.iter_lines()
         next(lines)
-        os.utime(pinned_home)
+        os.utime(pinned_copy)
         rest = b"\n".join(lines)
     assert b"changed" in rest
     assert b"bankml_receipt" not in rest
