@@ -37,8 +37,7 @@ class Slot:
         self.cache = cache
         self.tokens: list[int] = []
         self._batch = min(batch, BATCH)
-        plan = model.plan
-        self._cell_bytes = 4 * plan.n_layer * plan.n_head_kv * plan.head_dim
+        self._cell_bytes = model.cell_bytes
 
     def choose(self, prompt: list[int]) -> None:
         """Before a prompt: where little of the slot would be kept, save it and look for something better.

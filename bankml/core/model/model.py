@@ -178,6 +178,12 @@ class Model:
         out["result_output"] = buffers.logits_block.floats((count, buffers.vocab))[:, : p.n_vocab].copy()
         return out
 
+    @property
+    def cell_bytes(self) -> int:
+        """Bytes that one cell takes over all layers and heads."""
+        per_head = sum(head_bytes(self.plan, rope.CELL_BLOCK, self.cache.type, keys) for keys in (True, False))
+        return self.plan.n_layer * self.plan.n_head_kv * per_head // int(rope.CELL_BLOCK)
+
     def copy_cells(self, count: int) -> list[npt.NDArray[np.uint8]]:
         """Keys and values of the first `count` cells, for `put_cells`."""
         return [view[:, : self._cell_bytes(count, index % 2 == 0)].copy() for index, view in enumerate(self._views())]
