@@ -23,10 +23,11 @@ serve: $(VENV)/.run ## Fetch the default model once, check it, and answer over H
 test: $(VENV)/.test ## Run the tests; the real model is fetched once.
 	$(BIN)/python -m pytest $(T)
 
-check: $(VENV)/.check ## Lint, types, licence headers, docs in step, imports one way.
+check: $(VENV)/.check ## Lint, types, shell syntax, licence headers, docs in step, imports one way.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	for script in .ci/run testing/*.sh; do sh -n $$script || exit 1; done
 	$(BIN)/python scripts/check_headers.py
 	$(BIN)/python scripts/check_imports.py
 	$(BIN)/python scripts/check_places.py
