@@ -2,9 +2,9 @@
 """Activation rows as the products read them: q8_0 and q8_1, quantized as the reference's AVX2 code does.
 
 A packed row of k values, nb = k/32 blocks, starts at any address and is laid out as
-``int8 q[k] | float32 d[nb] | float32 s[nb] | int32 c[8*nb]``: the quants; the scale as it reads after its rounding to half;
-q8_1's scaled sum after its rounding to half; and for weights stored with an offset, minus that offset times the sum of each four
-quants (lane L of a block holds elements 4L..4L+3).
+``int8 q[k] | float32 d[nb] | float32 s[nb] | int32 c[8*nb] | int32 t[nb]``: the quants; the scale as it reads after its rounding
+to half; q8_1's scaled sum after its rounding to half; and for weights stored with an offset, minus that offset times the sum of
+each four quants (lane L of a block holds elements 4L..4L+3), and of the whole block.
 
 Source: quantize_row_q8_0, quantize_row_q8_1, ggml-cpu/arch/x86/quants.c (AVX2 branch).
 """
@@ -22,7 +22,7 @@ BLOCK = 32
 def row_bytes(k: int) -> int:
     """Bytes of a packed row of k values, rounded up to a cache line, plus one against 4K aliasing."""
     blocks = k // BLOCK
-    return (k + blocks * 8 + blocks * 32 + 63) // 64 * 64 + 64
+    return (k + blocks * 8 + blocks * 32 + blocks * 4 + 63) // 64 * 64 + 64
 
 
 def _max(E, a, b):
@@ -59,7 +59,7 @@ def _halved(E, value):
     return E.b.fpext(E.b.fptrunc(value, F16), F32)
 
 
-def _block(E, x, q, d, s, c, minus_offset):
+def _block(E, x, q, d, s, c, t, minus_offset):
     amax, quants = _quants(E, x)
     packed = _pack(E, quants)
     E.st(packed, q)
@@ -72,10 +72,15 @@ def _block(E, x, q, d, s, c, minus_offset):
     ones = ir.Constant(V(I8, 32), [1] * 32)
     words = E.call("llvm.x86.avx2.pmadd.ub.sw", V(I16, 16), [ones, E.b.bitcast(packed, V(I8, 32))])
     sums = E.call("llvm.x86.avx2.pmadd.wd", V(I32, 8), [words, ir.Constant(V(I16, 16), [1] * 16)])
-    E.st(E.b.mul(sums, E.splat(E.b.trunc(minus_offset, I32), 8)), c)
+    offset = E.b.trunc(minus_offset, I32)
+    E.st(E.b.mul(sums, E.splat(offset, 8)), c)
+    # From the bytes, not from `total`: a quant that saturated differs.
+    for step in (4, 2, 1):
+        sums = E.b.add(sums, E.shuffle(sums, sums, [(i + step) & 7 for i in range(8)]))
+    E.st(E.b.mul(E.lane(sums, 0), offset), t)
 
 
-_q8_block = mk("_q8_block", types.void, (ADDR,) * 6, _block)
+_q8_block = mk("_q8_block", types.void, (ADDR,) * 7, _block)
 
 
 @njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
@@ -85,5 +90,6 @@ def quantize_row(x, k, packed, minus_offset):
     d = packed + k
     s = d + 4 * blocks
     c = s + 4 * blocks
+    t = c + 32 * blocks
     for b in range(blocks):
-        _q8_block(x + 128 * b, packed + 32 * b, d + 4 * b, s + 4 * b, c + 32 * b, minus_offset)
+        _q8_block(x + 128 * b, packed + 32 * b, d + 4 * b, s + 4 * b, c + 32 * b, t + 4 * b, minus_offset)

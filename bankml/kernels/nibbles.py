@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Four-bit weights, two orders of sums, and what their types share: packing, unpacking, dot products of one block.
+
+Packed group of W rows, per block: the scale words of W rows, then ``byte q[4][W][4]``: word j of a row holds elements 4j..4j+3 in
+its low nibbles and 16+4j..19+4j in its high nibbles, as in the file.
+
+``total_block``: the reference's repacked kernels, used when rows % 8 == 0: acc = fma(dot of 32, d*dy, acc), one accumulator.
+``lanes_block``: its vec_dot and tinyBLAS: eight accumulators, acc[L] = fma(d*dy, dot of 4, acc[L]), then HS-A.
+Source: gemv_q4_b32_8x8_q8_0_lut_avx and its gemm, arch/x86/repack.cpp; arch/x86/quants.c; llamafile/sgemm.cpp.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import njit
+
+from .isa import VNNI, W
+from .simd import F32, I8, I16, I32, IW, V, copy4
+
+_LOW = 0x0F0F0F0F
+
+
+def splat_bytes(value):
+    """A vector of W words whose every byte is `value`."""
+    word = value * 0x01010101
+    return ir.Constant(IW, [word - (1 << 32) if word >= 1 << 31 else word] * W)
+
+
+def look_up(E, indices, table):
+    """Bytes table[index]; indices below 16, in a vector of words."""
+    lanes = V(I8, 4 * W)
+    name = "llvm.x86.avx512.pshuf.b.512" if W == 16 else "llvm.x86.avx2.pshuf.b"
+    values = ir.Constant(lanes, [v - 256 if v > 127 else v for v in table] * (W // 4))
+    return E.b.bitcast(E.call(name, lanes, [values, E.b.bitcast(indices, lanes)]), IW)
+
+
+def nibble_words(E, w, offset):
+    """(lane, nibbles of that lane as bytes) in the order of memory."""
+    for j in range(4):
+        q = E.ld(IW, w, offset + 4 * W * j)
+        yield j, E.b.and_(q, ir.Constant(IW, [_LOW] * W))
+        yield j + 4, E.b.and_(E.b.lshr(q, E.const(I32, 4, W)), ir.Constant(IW, [_LOW] * W))
+
+
+def _word(E, y, lane):
+    return E.splat_ld(I32, y, 4 * lane)
+
+
+def unsigned_totals(E, words, ys, xs, largest):
+    """Whole-block dot products of unsigned bytes up to `largest`, started at the word at xs."""
+    sums = [E.splat_ld(I32, x) for x in xs]
+    if VNNI:
+        for lane, u in words:
+            sums = [E.dot_u8s8(s, u, _word(E, y, lane)) for s, y in zip(sums, ys, strict=True)]
+        return sums
+    # Pairs may be summed in 16 bits as long as `room` of them stay below 32768.
+    room = 32767 // (largest * 256)
+    halves, ones = [None] * len(ys), ir.Constant(V(I16, 16), [1] * 16)
+    for number, (lane, u) in enumerate(words):
+        for c, y in enumerate(ys):
+            pair = _pairs16(E, u, _word(E, y, lane))
+            halves[c] = pair if halves[c] is None else E.b.add(halves[c], pair)
+        if (number + 1) % room == 0 or number == 7:
+            for c, half in enumerate(halves):
+                sums[c] = E.b.add(sums[c], E.call("llvm.x86.avx2.pmadd.wd", V(I32, 8), [half, ones]))
+            halves = [None] * len(ys)
+    return sums
+
+
+def _pairs16(E, u, s):
+    lanes = V(I8, 32)
+    return E.call("llvm.x86.avx2.pmadd.ub.sw", V(I16, 16), [E.b.bitcast(u, lanes), E.b.bitcast(s, lanes)])
+
+
+def signed_totals(E, words, ys):
+    """AVX2: whole-block dot products of signed bytes."""
+    sums = [E.const(I32, 0, W)] * len(ys)
+    for lane, w in words:
+        for c, y in enumerate(ys):
+            sums[c] = E.b.add(sums[c], E.dot_s8s8(w, _word(E, y, lane)))
+    return sums
+
+
+def total_block(scale, totals):
+    """A block step with one accumulator a column. `scale(E, w)` gives W weight scales, `totals(E, w, ys, xs)` the dot products."""
+
+    def block(E, accs, w, ys, ds, xs):
+        d = scale(E, w)
+        sums = totals(E, w, ys, xs)
+        return [
+            [E.fma(E.i2f(s), E.mul(d, E.splat_ld(F32, at)), acc[0])] for s, at, acc in zip(sums, ds, accs, strict=True)
+        ]
+
+    return block
+
+
+def lane_dots(E, scale, words, dot, accs, ys, ds, xs):
+    """Eight accumulators a column: acc[lane] = fma(scale*dy, dot(u, y word, x word), acc[lane])."""
+    scales = [E.mul(scale, E.splat_ld(F32, at)) for at in ds]
+    accs = [list(acc) for acc in accs]
+    for lane, u in words:
+        for c, y in enumerate(ys):
+            value = dot(E, u, _word(E, y, lane), xs[c], lane)
+            accs[c][lane] = E.fma(scales[c], E.i2f(value), accs[c][lane])
+    return accs
+
+
+def offset_dot(E, u, word, x, lane):
+    """u*y from the row's own correction on: weights stored with an offset."""
+    return E.dot_u8s8(E.splat_ld(I32, x, 4 * lane), u, word)
+
+
+def plain_dot(E, u, word, x, lane):
+    """u*y of unsigned weights."""
+    return E.dot_u8s8(E.const(I32, 0, W), u, word)
+
+
+def signed_dot(E, w, word, x, lane):
+    """AVX2: w*y of signed weights."""
+    return E.dot_s8s8(w, word)
+
+
+def hsum(E, vectors):
+    """HS-A of a column's eight accumulators."""
+    return E.hsum_a(vectors[:8])
+
+
+def only(E, vectors):
+    """A column's one accumulator."""
+    return vectors[0]
+
+
+@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack_nibbles(source, packed, i):
+    """Spread the 16 bytes at source over row i of a packed group."""
+    for j in range(4):
+        copy4(packed + (j * W + i) * 4, source + 4 * j)

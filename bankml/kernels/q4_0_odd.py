@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Q4_0 weights whose rows do not divide by 8, in the order of the reference's vec_dot and tinyBLAS (which agree).
+
+Blocks, packing and dequantization are those of q4_0.py; here an output has eight accumulators.
+"""
+
+from __future__ import annotations
+
+from .isa import W
+from .nibbles import hsum, lane_dots, nibble_words, offset_dot
+from .q4_0 import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, unpack_row
+from .team import kernel
+from .walk import FOURS, many_rows, one_row, tile
+
+__all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
+
+
+def _block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, E.ld_f16(w), nibble_words(E, w, 2 * W), offset_dot, accs, ys, ds, xs)
+
+
+_COLUMNS = 2 if W == 16 else 1
+_step, _zeros, _result = tile("q4_0_odd", 1, 8, _block, hsum, (4096, PACKED))
+_step1, _zeros1, _result1 = tile("q4_0_odd", 1, 8, _block, hsum)
+_stepn, _zerosn, _resultn = tile("q4_0_odd", _COLUMNS, 8, _block, hsum)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    one_row(_step, _zeros, _result, PACKED, 1, FOURS, args, chunk, thread)
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk)

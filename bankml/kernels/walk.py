@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Walks that the block types share: over row groups, blocks and activation rows, with a type's own step for one block.
+
+A type hands over three intrinsics made by ``tile``: a step ``(state, w, y, d, x, stride) -> state`` for one block of W weight rows
+and `columns` activation rows, the state at the start, and the results at the end. y, d, x are the addresses of the first
+column's quants, scale and extra words in this block; the next column's lie `stride` bytes further.
+
+The walks take intrinsics as arguments and have no signature, so each type compiles its own and its cached kernel holds it.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from .isa import W
+from .matmul import finish, part_start
+from .simd import ADDR, F32, f32xw, ld_i64, mk, tup
+
+# Where the extra words of a formed row begin, in words of 4 bytes a block after the scales, and the bytes of one block's.
+# Layout: quantize.py.
+SUMS, FOURS, TOTALS = (4, 4), (8, 32), (40, 4)
+
+
+def tile(name, columns, vectors, block, result, prefetch=0):
+    """(step, zeros, result) for `columns` columns of `vectors` vectors each.
+
+    Args:
+        block: ``block(E, accs, w, ys, ds, xs)`` gives the columns' new vectors, a list of lists like `accs`.
+        result: ``result(E, vectors)`` gives a column's W outputs.
+        prefetch: (distance, bytes): lines from w + distance on to ask for.
+    """
+    count = columns * vectors
+    state = tup(f32xw, count)
+
+    def step(E, values, w, y, d, x, stride):
+        flat = E.untup(values, count)
+        if prefetch:
+            distance, size = prefetch
+            for line in range(0, size, 64):
+                E.prefetch(w, distance + line)
+        accs = [flat[c * vectors : (c + 1) * vectors] for c in range(columns)]
+        ys, ds, xs = ([_column(E, at, stride, c) for c in range(columns)] for at in (y, d, x))
+        return E.tup([v for acc in block(E, accs, w, ys, ds, xs) for v in acc])
+
+    def end(E, values):
+        flat = E.untup(values, count)
+        return E.tup([result(E, flat[c * vectors : (c + 1) * vectors]) for c in range(columns)])
+
+    return (
+        mk(f"{name}_step{columns}", state, (state,) + (ADDR,) * 5, step),
+        mk(f"{name}_zeros{columns}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count)),
+        mk(f"{name}_result{columns}", tup(f32xw, columns), (state,), end),
+    )
+
+
+def _column(E, address, stride, column):
+    if column == 0:
+        return address
+    return E.b.add(address, stride if column == 1 else E.b.mul(stride, E.i64(column)))
+
+
+@njit(nogil=True, error_model="numpy")
+def _group(step, zeros, packed, ratio, at, size, w, y, stride, blocks):
+    """The state after all blocks of one row group; `ratio` activation blocks to one of the weights."""
+    acc = zeros(0)
+    d = y + 32 * ratio * blocks
+    x = d + at * ratio * blocks
+    for b in range(blocks):
+        acc = step(acc, w + packed * b, y + 32 * ratio * b, d + 4 * ratio * b, x + size * ratio * b, stride)
+    return acc
+
+
+@njit(nogil=True, error_model="numpy")
+def one_row(step, zeros, result, packed, ratio, extra, args, chunk, thread):
+    """Matrix times the activation row in the thread's scratch: a part of the row groups."""
+    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        w = ld_i64(args, 0) + g * blocks * packed
+        acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, y, 0, blocks)
+        finish(args, 0, g, result(acc)[0])
+
+
+@njit(nogil=True, error_model="numpy")
+def many_rows(step, zeros, result, columns, step1, zeros1, result1, packed, ratio, extra, args, chunk):
+    """Matrix times many activation rows: a part of the row groups times a part of the rows, `columns` at a time."""
+    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    total, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(total, first + column_part)
+    chunk = chunk % parts
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        w = ld_i64(args, 0) + g * blocks * packed
+        j = first
+        while j + columns <= last:
+            acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
+            out = result(acc)
+            for c in range(columns):
+                finish(args, j + c, g, out[c])
+            j += columns
+        while j < last:
+            one = _group(step1, zeros1, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
+            finish(args, j, g, result1(one)[0])
+            j += 1
