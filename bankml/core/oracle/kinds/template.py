@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Chat templates: prompts, refusals and capabilities, over many conversations for each template."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.kinds._template_conversations import requests
+from bankml.core.oracle.kinds._template_samples import SAMPLES
+from bankml.core.refusal import EXIT_OTHER, Refusal
+
+if TYPE_CHECKING:
+    from bankml.core.oracle.reference import Reference
+    from bankml.core.text.template import ChatTemplate
+
+_CONTEXT = 512
+_THREADS = 1
+
+
+class _Template:
+    """``/apply-template`` on each template and each request; ``/props`` for what the template can take.
+
+    Options:
+        templates: a directory whose ``*.jinja`` files are asked; without it bankml's own samples are.
+    """
+
+    name = "template"
+    checks = "every prompt byte by byte, every refusal with its status and words, every capability"
+    against = "llama-server's /apply-template and /props, one server per template"
+    small = True
+
+    def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
+        """Start a server for each template and ask it everything."""
+        if model is None:
+            raise Refusal("oracle.model", "the server needs a model to load", allowed="a path", exit_code=EXIT_OTHER)
+        asked = requests()
+        entries = []
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "template.jinja"
+            for name, source in _sources(options).items():
+                file.write_bytes(source.encode())
+                entry: dict[str, Any] = {
+                    "name": name,
+                    "sha256": hashlib.sha256(source.encode()).hexdigest(),
+                    "source": source,
+                    "now": datetime.now().isoformat(timespec="seconds"),
+                }
+                entries.append(entry | _ask(model, reference, file, asked))
+        return {**_ends(model), "requests": asked, "templates": entries}
+
+    def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
+        """Render every request again. The model is not needed: its first and last token are in the record."""
+        tally = Tally()
+        for entry in body["templates"]:
+            _compare(body, entry, tally)
+        return tally
+
+
+def _sources(options: dict[str, Any]) -> dict[str, str]:
+    folder = options.get("templates")
+    if folder is None:
+        return SAMPLES
+    files = sorted(Path(folder).glob("*.jinja"))
+    if not files:
+        raise Refusal("oracle.templates", "no templates there", where=str(folder), allowed="*.jinja", exit_code=EXIT_OTHER)
+    return {path.stem: path.read_bytes().decode() for path in files}
+
+
+def _ends(model: Path) -> dict[str, Any]:
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.text.template_special import ends_of
+
+    with GgufFile.open(model) as gguf:
+        ends = ends_of(gguf)
+    return {"bos": ends.bos.decode(), "eos": ends.eos.decode(), "add_bos": ends.add_bos, "add_eos": ends.add_eos}
+
+
+def _ask(model: Path, reference: Reference, file: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    """What one template makes of every request, or that no server starts with it."""
+    try:
+        with reference.server(model, _CONTEXT, _THREADS, ["--chat-template-file", str(file)]) as server:
+            answers = {name: list(server.post("/apply-template", body)) for name, body in asked.items()}
+            caps = server.get("/props")[1]["chat_template_caps"]
+    except Refusal as refusal:
+        if refusal.code != "reference.server":
+            raise
+        return {"starts": False}
+    return {"starts": True, "caps": caps, "answers": answers}
+
+
+def _compare(body: dict[str, Any], entry: dict[str, Any], tally: Tally) -> None:
+    from bankml.core.text.template import ChatTemplate
+
+    name, now = entry["name"], datetime.fromisoformat(entry["now"])
+    try:
+        template = ChatTemplate(
+            entry["source"], body["bos"], body["eos"], add_bos=body["add_bos"], add_eos=body["add_eos"], now=now
+        )
+    except Refusal as refusal:
+        tally.count(not entry["starts"], f"{name}: {refusal.line()}")
+        return
+    tally.count(entry["starts"], f"{name}: the reference does not start with it")
+    if not entry["starts"]:
+        return
+    tally.count(template.caps == entry["caps"], f"{name}: capabilities {template.caps}")
+    for request, answer in entry["answers"].items():
+        found = _answer(template, body["requests"][request], now)
+        tally.count(found == answer, f"{name}, {request}: {_excerpt(found)} for {_excerpt(answer)}")
+
+
+def _answer(template: ChatTemplate, request: dict[str, Any], now: datetime) -> list[Any]:
+    try:
+        return [200, {"prompt": template.apply(request, now).text}]
+    except Refusal as refusal:
+        return [refusal.status, refusal.http_body()]
+
+
+def _excerpt(answer: list[Any]) -> str:
+    return ascii(answer)[:300]
+
+
+KIND = _Template()
