@@ -25,6 +25,7 @@ HEAP_LIMIT = 128
 """Up to so many candidates are kept by a heap; more by buckets."""
 
 _LAZY = np.int64(256)
+_BLOCK = 64
 
 _F = types.Array(types.float32, 1, "C")
 _CONST = types.Array(types.float32, 1, "C", readonly=True)
@@ -103,11 +104,19 @@ def load(logits, ids, logit, state):
     state[SIZE], state[SORTED], state[SELECTED] = n, 0, -1
 
 
+@njit(**_options)
+def _offer(logits, first, last, k, ids, logit):
+    """Let each of ``logits[first:last]`` that beats the root of the heap of k replace it."""
+    for i in range(first, last):
+        if logits[i] > logit[0]:
+            sift(logit, ids, START, START, k, logits[i], np.int32(i))
+
+
 @njit(types.void(_CONST, types.int64, _I, _F, _S), **_options)
 def load_top_k(logits, k, ids, logit, state):
     """``load`` and ``top_k`` for 1 <= k <= 128 in one pass that writes only what is kept.
 
-    A block of 32 logits none of which beats the smallest kept one is passed over in vector code.
+    A block of 64 logits none of which beats the smallest kept one is passed over in vector code.
     """
     n = logits.shape[0]
     k = min(k, n)
@@ -115,18 +124,17 @@ def load_top_k(logits, k, ids, logit, state):
         ids[i] = i
         logit[i] = logits[i]
     make_heap(logit, ids, START, k)
-    at = k
-    while at < n:
-        end = min(at + 32, n)
-        beaten = 0
+    blocks = (n - k) // _BLOCK
+    for at in range(k, k + blocks * _BLOCK, _BLOCK):
+        # A view of fixed length: only so does LLVM make vector code of the loop.
+        block = logits[at : at + _BLOCK]
         root = logit[0]
-        for i in range(at, end):
-            beaten |= np.int32(logits[i] > root)
-        if beaten:
-            for i in range(at, end):
-                if logits[i] > logit[0]:
-                    sift(logit, ids, START, START, k, logits[i], np.int32(i))
-        at = end
+        beaten = np.int32(0)
+        for i in range(_BLOCK):
+            beaten |= np.int32(block[i] > root)
+        if beaten != 0:
+            _offer(logits, at, at + _BLOCK, k, ids, logit)
+    _offer(logits, k + blocks * _BLOCK, n, k, ids, logit)
     sort_heap(logit, ids, START, k)
     state[SIZE], state[SORTED], state[SELECTED] = k, 1, -1
 
