@@ -2,7 +2,6 @@
 """The rules of the slot and the host's prompt cache; ``greedy-turns.json.gz`` holds them to llama-server."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from bankml.core.refusal import Refusal
 class Cells:
     """Stands in for a model: its cells hold the tokens, so what is restored can be checked."""
 
-    plan = SimpleNamespace(n_layer=1, n_head_kv=1, head_dim=1)
+    cell_bytes = 4
 
     def __init__(self):
         self.cells = []
