@@ -54,10 +54,14 @@ _TABLE = {
     1: _Row("F16", "floats", rows.FORM_F16),
     2: _Row("Q4_0", "q4_0", rows.FORM_Q8, "q4_0_odd"),
     3: _Row("Q4_1", "q4_1", rows.FORM_Q8),
+    6: _Row("Q5_0", "q5_0", rows.FORM_Q8),
+    7: _Row("Q5_1", "q5_1", rows.FORM_Q8),
     8: _Row("Q8_0", "q8_0", rows.FORM_Q8),
     12: _Row("Q4_K", "q4_k", rows.FORM_Q8K),
     14: _Row("Q6_K", "q6_k", rows.FORM_Q8K),
+    20: _Row("IQ4_NL", "iq4_nl", rows.FORM_Q8, "iq4_nl_odd"),
     30: _Row("BF16", "floats", rows.FORM_BF16),
+    39: _Row("MXFP4", "mxfp4", rows.FORM_Q8, "mxfp4_odd"),
 }
 TYPE_IDS = frozenset(_TABLE)
 # The reference repacks some types in groups of eight rows, and only whole matrices of them.

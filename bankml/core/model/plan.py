@@ -13,7 +13,7 @@ from bankml.core.gguf.types import TYPES
 from bankml.core.model.architectures import ARCHITECTURES, Architecture
 from bankml.core.refusal import Refusal
 
-PLAYED_TYPES = {"F32", "F16", "BF16", "Q4_1", "Q8_0"}
+PLAYED_TYPES = {"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Five-bit weights: the nibbles of nibbles.py and a fifth bit for each.
+
+Packed after the nibbles, in place of the file's 32 bits a row. AVX-512: ``uint64 mask[8]``: bit 4*row+e of mask[lane] belongs to
+byte e of that lane. AVX2: ``byte[W][4]``: bit `lane` of byte e of a row.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import njit
+
+from .isa import W
+from .nibbles import nibble_words, splat_bytes
+from .simd import I1, I8, I32, I64, IW, V, ld_u8, st_i8
+
+
+def five_bit_words(E, w, offset):
+    """(lane, weights 0..31 as bytes); the nibbles lie at w + offset."""
+    bits = offset + 16 * W
+    lanes = V(I8, 4 * W)
+    if W == 16:
+        sixteen = ir.Constant(lanes, [16] * 4 * W)
+        for lane, q in nibble_words(E, w, offset):
+            mask = E.b.bitcast(E.ld(I64, w, bits + 8 * lane), V(I1, 64))
+            q = E.b.bitcast(q, lanes)
+            yield lane, E.b.bitcast(E.b.select(mask, E.b.or_(q, sixteen), q), IW)
+        return
+    high = E.ld(IW, w, bits)
+    for lane, q in nibble_words(E, w, offset):
+        moved = E.b.shl(high, E.const(I32, 4 - lane, W)) if lane < 4 else E.b.lshr(high, E.const(I32, lane - 4, W))
+        yield lane, E.b.or_(q, E.b.and_(moved, splat_bytes(16)))
+
+
+@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack_fifth(source, packed, i):
+    """Spread the 32 bits at source over row i of a packed group."""
+    for lane in range(8):
+        four = (ld_u8(source, lane // 2) >> (4 * (lane % 2))) & 15
+        if W == 16:
+            at = packed + 8 * lane
+            st_i8(at, i // 2, ld_u8(at, i // 2) | (four << (4 * (i % 2))))
+        else:
+            for e in range(4):
+                st_i8(packed + 4 * i, e, ld_u8(packed + 4 * i, e) | (((four >> e) & 1) << lane))
+
+
+@njit("intp(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def fifth(packed, i, element):
+    """The fifth bit, as 16, of an element of row i."""
+    lane, e = element // 4, element % 4
+    if W == 16:
+        bit = ld_u8(packed + 8 * lane, i // 2) >> (4 * (i % 2) + e)
+    else:
+        bit = ld_u8(packed + 4 * i, e) >> lane
+    return (bit & 1) << 4

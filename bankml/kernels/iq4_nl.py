@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""IQ4_NL weights times q8_0 activations, in the order of the reference's repacked kernels (rows % 8 == 0).
+
+File block, 32 weights: ``half d, byte q[16]``; weight = VALUES[nibble]*d. Packed: nibbles.py, with ``half d[W]``.
+With VNNI the values are looked up with 127 added, and the activation row carries minus 127 times its sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .isa import VNNI, W
+from .nibbles import look_up, nibble_words, only, signed_totals, total_block, unsigned_totals
+from .q4_0 import BLOCK, BYTES, PACKED, pack
+from .simd import ld_f16, ld_i64, ld_u8, st_f32
+from .team import kernel
+from .walk import TOTALS, many_rows, one_row, tile
+
+__all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
+
+# Source: kvalues_iq4nl, ggml-common.h.
+VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+OFFSET = 127 if VNNI else 0
+MINUS_OFFSET = -OFFSET
+_VALUES = np.array(VALUES, np.float32)
+
+
+def words(E, w):
+    """(lane, values as bytes): unsigned with OFFSET added, signed where there is none."""
+    return [(lane, look_up(E, q, [v + OFFSET for v in VALUES])) for lane, q in nibble_words(E, w, 2 * W)]
+
+
+def totals(E, w, ys, xs):
+    """Dot products of whole blocks."""
+    return unsigned_totals(E, words(E, w), ys, xs, 240) if VNNI else signed_totals(E, words(E, w), ys)
+
+
+_block = total_block(lambda E, w: E.ld_f16(w), totals)
+_COLUMNS = 8 if W == 16 else 4
+_step, _zeros, _result = tile("iq4_nl", 1, 1, _block, only, (4096, PACKED))
+_step1, _zeros1, _result1 = tile("iq4_nl", 1, 1, _block, only)
+_stepn, _zerosn, _resultn = tile("iq4_nl", _COLUMNS, 1, _block, only)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    one_row(_step, _zeros, _result, PACKED, 1, TOTALS, args, chunk, thread)
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk)
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def unpack_row(packed, row, blocks, out):
+    """Dequantize one row of packed weights: d times the value, rounded."""
+    i = row % W
+    for b in range(blocks):
+        src = packed + (row // W * blocks + b) * PACKED
+        d = ld_f16(src, i)
+        for e in range(16):
+            q = ld_u8(src + 2 * W + (e // 4 * W + i) * 4, e % 4)
+            st_f32(out, 32 * b + e, _VALUES[q & 15] * d)
+            st_f32(out, 32 * b + 16 + e, _VALUES[q >> 4] * d)
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""IQ4_NL weights whose rows do not divide by 8: one activation row in vec_dot's order, more in tinyBLAS's.
+
+Blocks, packing and dequantization are those of iq4_nl.py. The two orders differ in bits: two_sums.py, nibbles.py's lanes.
+"""
+
+from __future__ import annotations
+
+from .iq4_nl import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, totals, unpack_row, words
+from .isa import VNNI, W
+from .nibbles import hsum, lane_dots, offset_dot, signed_dot
+from .team import kernel
+from .two_sums import one_row_in_two, two_sums
+from .walk import FOURS, many_rows, tile
+
+__all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
+
+_dot = offset_dot if VNNI else signed_dot
+
+
+def _scale(E, w):
+    return E.ld_f16(w)
+
+
+def _block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, _scale(E, w), words(E, w), _dot, accs, ys, ds, xs)
+
+
+_COLUMNS = 2 if W == 16 else 1
+_pair, _zeros, _fold, _last = two_sums("iq4_nl", PACKED, _scale, words, _dot, totals)
+_step1, _zeros1, _result1 = tile("iq4_nl_odd", 1, 8, _block, hsum)
+_stepn, _zerosn, _resultn = tile("iq4_nl_odd", _COLUMNS, 8, _block, hsum)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    one_row_in_two(_pair, _zeros, _fold, _last, PACKED, args, chunk, thread)
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk)
