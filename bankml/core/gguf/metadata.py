@@ -58,6 +58,8 @@ _FILE_KEYS: Final[dict[str, int]] = {
     "tokenizer.ggml.add_sep_token": BOOL,
     "tokenizer.ggml.add_space_prefix": BOOL,
     "tokenizer.ggml.remove_extra_whitespaces": BOOL,
+    "tokenizer.ggml.normalizer.lowercase": BOOL,
+    "tokenizer.ggml.normalizer.strip_accents": BOOL,
     **{f"tokenizer.ggml.{name}_token_id": U32 for name in _TOKEN_IDS},
 }
 _ARRAY_KEYS: Final[dict[str, tuple[int, ...]]] = {
