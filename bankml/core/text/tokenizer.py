@@ -34,8 +34,7 @@ _CLEAN_UPS: Final = (
 class Tokenizer:
     """Turns text into token ids and ids into bytes, as b11192 does with the same file.
 
-    Not to be shared between threads that encode at the same time, unless a repeated computation does not matter: the
-    only state is a cache.
+    Its only state is a cache, so several threads may use it at once.
     """
 
     def __init__(self, vocab: Vocab) -> None:
