@@ -41,3 +41,8 @@ def test_settings_name_what_the_request_may_name():
     assert resolve_params({k: v for k, v in generation_settings(SamplingParams()).items() if k != "logit_bias"}, {}) == (
         SamplingParams()
     )
+
+
+def test_too_many_breakers():
+    with pytest.raises(Refusal, match="65 breakers"):
+        resolve_params({"dry_sequence_breakers": ["a"] * 65}, {})

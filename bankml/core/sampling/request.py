@@ -27,6 +27,10 @@ from bankml.core.sampling.numbers import (
 from bankml.core.sampling.params import SamplingParams, chain_from_letters, chain_from_names, f32
 
 
+MAX_BREAKERS = 64
+"""Each is sought in every token of the vocabulary."""
+
+
 class Vocabulary(Protocol):
     """What logit_bias, ignore_eos and DRY need of a tokenizer."""
 
@@ -178,6 +182,8 @@ def _needed(vocabulary: Vocabulary | None, name: str) -> Vocabulary:
 def _breakers(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise bad_field("dry_sequence_breakers", "Error: dry_sequence_breakers must be a non-empty array of strings", value)
+    if len(value) > MAX_BREAKERS:
+        raise unsupported("dry_sequence_breakers", f"{len(value)} breakers", f"at most {MAX_BREAKERS} strings")
     return tuple(value)
 
 
