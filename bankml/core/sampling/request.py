@@ -26,7 +26,6 @@ from bankml.core.sampling.numbers import (
 )
 from bankml.core.sampling.params import SamplingParams, chain_from_letters, chain_from_names, f32
 
-
 MAX_BREAKERS = 64
 """Each is sought in every token of the vocabulary."""
 
