@@ -86,7 +86,8 @@ def _local(now: datetime | None) -> time.struct_time:
         return time.localtime(now.timestamp())
     offset = now.utcoffset()
     zone = {"tm_zone": now.tzname() or "", "tm_gmtoff": int(offset.total_seconds()) if offset else 0}
-    return time.struct_time(tuple(now.timetuple()), zone)
+    # C prints no zone while it is unknown whether summer time holds.
+    return time.struct_time((*now.timetuple()[:8], int(bool(now.dst()))), zone)
 
 
 def _encoded(source: str | bytes) -> bytes:

@@ -47,13 +47,13 @@ class LimitError(Exception):
         self.allowed = allowed
 
 
-class BreakSignal(Exception):  # noqa: N818 - a way out of a loop, no error
+class BreakSignal(Exception):
     """``{% break %}`` on its way to the loop."""
 
     message = b"Break statement executed"
 
 
-class ContinueSignal(Exception):  # noqa: N818 - a way on in a loop, no error
+class ContinueSignal(Exception):
     """``{% continue %}`` on its way to the loop."""
 
     message = b"Continue statement executed"

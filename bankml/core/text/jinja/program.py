@@ -10,7 +10,7 @@ from typing import Any
 from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LimitError, LocatedError
 from bankml.core.text.jinja.lexer import normalize, tokenize
 from bankml.core.text.jinja.parser import parse
-from bankml.core.text.jinja.run import MAX_SECONDS, MAX_STRING, Run
+from bankml.core.text.jinja.run import MAX_SECONDS, Run
 from bankml.core.text.jinja.statements import Compiler, text_of
 
 MAX_SOURCE = 256 << 10  # bytes of a template; the longest of the reference's own are 40 KiB
@@ -61,12 +61,10 @@ class Program:
     def run_in(self, scope: dict[bytes, Any], now: time.struct_time, seconds: float = MAX_SECONDS) -> bytes:
         """Like :meth:`run`, in a scope that keeps what the template sets."""
         run = Run(now, self.trace, self.pieces, seconds)
-        out: list[bytes] = []
+        out: list[Any] = []
         try:
             run.spend(self._weight)
             self._body(scope, run, out)
-            if sum(map(len, out)) > MAX_STRING:
-                raise LimitError("output of the template", f"{MAX_STRING} bytes")
             return bytes(text_of(out, run))
         except (BreakSignal, ContinueSignal) as signal:
             raise LocatedError(signal.message) from None

@@ -92,14 +92,18 @@ class Run:
         trace: whether uses of traced values are noted.
         pieces: whether joined strings remember their pieces.
         seconds: how much processor time the run may take.
+
+    Attributes:
+        holds_arrays: whether an array was ever printed.
     """
 
-    __slots__ = ("_deadline", "_next_look", "left", "now", "output", "pieces", "trace")
+    __slots__ = ("_deadline", "_next_look", "holds_arrays", "left", "now", "output", "pieces", "trace")
 
     def __init__(self, now: time.struct_time, trace: bool = False, pieces: bool = False, seconds: float = MAX_SECONDS) -> None:
         self.now = now
         self.trace = trace
         self.pieces = pieces
+        self.holds_arrays = False
         self.left = MAX_STEPS
         self.output = MAX_OUTPUT
         self._deadline = time.thread_time() + seconds

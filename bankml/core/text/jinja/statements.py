@@ -21,13 +21,16 @@ from bankml.core.text.jinja.run import Run, mark
 from bankml.core.text.jinja.strings import joined
 from bankml.core.text.jinja.values import Args, Func, Loop, Pair, Undefined, as_text, type_name
 
-Statement = Callable[[Scope, Run, list[bytes]], None]
+Statement = Callable[[Scope, Run, list[Any]], None]
 Place = Callable[[TemplateError], LocatedError]
 _Target = Callable[[Scope, Any], None]
 
 
-def emit(value: Any, run: Run, out: list[bytes]) -> None:
-    """Prints a value: strings and numbers as text, arrays element by element, everything else not at all."""
+def emit(value: Any, run: Run, out: list[Any]) -> None:
+    """Prints a value: strings and numbers as text, arrays element by element, everything else not at all.
+
+    An array is printed as it is when the block around it ends, so it stays in the output until :func:`settle`.
+    """
     if isinstance(value, bytes):
         run.printed(value)
         out.append(value)
@@ -35,13 +38,31 @@ def emit(value: Any, run: Run, out: list[bytes]) -> None:
         out.append(as_text(value, run))
         run.printed(out[-1])
     elif isinstance(value, (list, tuple)):
+        run.holds_arrays = True
+        run.spend(1)
+        out.append(value)
+
+
+def settle(out: list[Any], start: int, run: Run) -> None:
+    """Puts the elements of arrays in their place, from an index on."""
+    waiting, out[start:] = out[start:], []
+    for value in waiting:
+        _elements(value, run, out)
+
+
+def _elements(value: Any, run: Run, out: list[Any]) -> None:
+    if isinstance(value, (list, tuple)):
         run.spend(len(value))
         for item in value:
-            emit(item, run, out)
+            _elements(item, run, out)
+    else:
+        emit(value, run, out)
 
 
-def text_of(out: list[bytes], run: Run) -> bytes:
+def text_of(out: list[Any], run: Run) -> bytes:
     """What was printed, as one string."""
+    if run.holds_arrays:
+        settle(out, 0, run)
     run.room(sum(map(len, out)))
     return joined(out) if run.pieces else b"".join(out)
 
@@ -58,7 +79,7 @@ class Compiler(ExpressionCompiler):
             return self._text(node.value)
         value_of = self.expression(node)
 
-        def show(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def show(scope: Scope, run: Run, out: list[Any]) -> None:
             value = value_of(scope, run)
             if type(value) is bytes:
                 run.printed(value)
@@ -74,7 +95,7 @@ class Compiler(ExpressionCompiler):
         if len(compiled) == 1:
             return compiled[0]
 
-        def run_all(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def run_all(scope: Scope, run: Run, out: list[Any]) -> None:
             for statement in compiled:
                 statement(scope, run, out)
 
@@ -86,14 +107,14 @@ class Compiler(ExpressionCompiler):
 
         def collect(scope: Scope, run: Run) -> bytes:
             run.spend(weight)
-            out: list[bytes] = []
+            out: list[Any] = []
             body(scope, run, out)
             return text_of(out, run)
 
         return collect
 
     def _text(self, text: bytes) -> Statement:
-        def show(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def show(scope: Scope, run: Run, out: list[Any]) -> None:
             run.printed(text)
             out.append(text)
 
@@ -103,13 +124,13 @@ class Compiler(ExpressionCompiler):
         return lambda scope, run, out: None
 
     def _break(self, node: nodes.Node) -> Statement:
-        def leave(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def leave(scope: Scope, run: Run, out: list[Any]) -> None:
             raise BreakSignal
 
         return leave
 
     def _continue(self, node: nodes.Node) -> Statement:
-        def skip(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def skip(scope: Scope, run: Run, out: list[Any]) -> None:
             raise ContinueSignal
 
         return skip
@@ -123,7 +144,7 @@ class Compiler(ExpressionCompiler):
             last = arm.alternate
         otherwise = self.body(last)
 
-        def choose(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def choose(scope: Scope, run: Run, out: list[Any]) -> None:
             printed = len(out)
             try:
                 for test, body, place in arms:
@@ -134,11 +155,14 @@ class Compiler(ExpressionCompiler):
                     except TemplateError as error:
                         raise place(error) from None
                     body(scope, run, out)
-                    return
-                otherwise(scope, run, out)
+                    break
+                else:
+                    otherwise(scope, run, out)
             except (BreakSignal, ContinueSignal):
                 del out[printed:]
                 raise
+            if run.holds_arrays:
+                settle(out, printed, run)
 
         return choose
 
@@ -179,8 +203,8 @@ class Compiler(ExpressionCompiler):
                     kept.append(item)
             return kept
 
-        def loop(outer: Scope, run: Run, out: list[bytes]) -> None:
-            scope = run.copied(outer)
+        def loop(outer: Scope, run: Run, out: list[Any]) -> None:
+            scope, printed = run.copied(outer), len(out)
             try:
                 items = items_of(scope, run)
             except TemplateError as error:
@@ -202,6 +226,8 @@ class Compiler(ExpressionCompiler):
                 finished = True
             if not finished:
                 otherwise(outer, run, out)
+            if run.holds_arrays:
+                settle(out, printed, run)
 
         return loop
 
@@ -235,13 +261,13 @@ class Compiler(ExpressionCompiler):
         if isinstance(target, nodes.Name):
             name = target.name
 
-            def set_name(scope: Scope, run: Run, out: list[bytes]) -> None:
+            def set_name(scope: Scope, run: Run, out: list[Any]) -> None:
                 scope[name] = value_of(scope, run)
 
             return set_name
         assign = self._set_target(target)
 
-        def set_(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def set_(scope: Scope, run: Run, out: list[Any]) -> None:
             value = value_of(scope, run)
             try:
                 assign(scope, run, value)
@@ -287,7 +313,7 @@ class Compiler(ExpressionCompiler):
         if not isinstance(node.name, nodes.Name):
             refused = self.refuse(node, b"Macro name must be an identifier")
 
-            def refuse(scope: Scope, run: Run, out: list[bytes]) -> None:
+            def refuse(scope: Scope, run: Run, out: list[Any]) -> None:
                 refused(scope, run)
 
             return refuse
@@ -299,7 +325,7 @@ class Compiler(ExpressionCompiler):
             bind(args, scope)
             return block(scope, args.run)
 
-        def define(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def define(scope: Scope, run: Run, out: list[Any]) -> None:
             scope[name] = Func(name, handler)
 
         return define
@@ -336,7 +362,7 @@ class Compiler(ExpressionCompiler):
         place = self.place(node)
         bind, block = self._parameters(b"caller", node.args, place), self.block(node.body)
 
-        def call(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def call(scope: Scope, run: Run, out: list[Any]) -> None:
             function = callee(scope, run)
             if type(function) is not Func:
                 raise place(TemplateError(b"Callee is not a function: got " + type_name(function)))
@@ -358,7 +384,7 @@ class Compiler(ExpressionCompiler):
     def _filter_block(self, node: nodes.FilterBlock) -> Statement:
         block, apply, place = self.block(node.body), self.filter_function(node.filter), self.place(node)
 
-        def filtered(scope: Scope, run: Run, out: list[bytes]) -> None:
+        def filtered(scope: Scope, run: Run, out: list[Any]) -> None:
             text = block(scope, run)
             try:
                 emit(apply(text, scope, run), run, out)
