@@ -18,7 +18,7 @@ from numba import njit
 from .isa import VNNI, W
 from .matmul import finish, part_start
 from .quantize_k import RECORD, SUMS16, D
-from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i8, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, mk, st_f32, st_i32, tup
 from .super_blocks import (
     columns_of,
     field,
@@ -35,8 +35,9 @@ from .team import kernel
 
 BLOCK, BYTES = 256, 210
 MINUS_OFFSET = 0
-SCALES, QUANTS = 2 * W, 18 * W
-PACKED = 210 * W
+# Two bytes a row are left free, so that no load of quants crosses a cache line.
+SCALES, QUANTS = 2 * W, 20 * W
+PACKED = 212 * W
 _TILE = 4 if VNNI else 2
 
 
@@ -56,11 +57,11 @@ def _step(columns, distance):
     def emit(E, state, w, y, stride):
         acc = E.untup(state, 8 * columns)
         ys = columns_of(E, y, stride, columns)
-        prefetch(E, w, distance, PACKED)
         d = E.ld_f16(w)
         factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
         pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
         for lane in range(8):
+            prefetch(E, w, distance, PACKED, lane, 8)
             scales = [scale_of_pair(E, pair, lane // 4) for pair in pairs]
             totals = lane_sums(E, _words(E, w, lane), scales, ys, lane)
             for c, total in enumerate(totals):
@@ -122,14 +123,6 @@ def gemm(args, chunk, thread):
             finish(args, j, g, _result1(one)[0])
 
 
-@njit("int64(intp, intp)", cache=True, nogil=True, error_model="numpy")
-def _quant(block, e):
-    """Element e of a file block, 0 to 63."""
-    half, j, i = e // 128, e // 32 % 4, e % 32
-    low = ld_u8(block, 64 * half + 32 * (j % 2) + i) >> (4 * (j // 2)) & 15
-    return low | (ld_u8(block, 128 + 32 * half + i) >> (2 * j) & 3) << 4
-
-
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
@@ -139,15 +132,17 @@ def pack(source, packed, rows, blocks, first, last):
             src = source + (r * blocks + b) * 210
             dst = packed + (r // W * blocks + b) * PACKED
             copy2(dst + 2 * i, src + 208)
-            for g in range(16):
-                st_i8(dst + SCALES + 2 * W * (g // 2), 2 * i + g % 2, ld_i8(src + 192, g))
-            for half in range(2):
-                for e in range(32):
-                    at = dst + QUANTS + ((e // 4 * 6 + 3 * half) * W + i) * 4 + e % 4
-                    last_group = _quant(src, 128 * half + 96 + e)
-                    for j in range(3):
-                        top = (last_group >> (2 * j) & 3) << 6
-                        st_i8(at + 4 * W * j, 0, _quant(src, 128 * half + 32 * j + e) | top)
+            for g in range(8):
+                copy2(dst + SCALES + 2 * W * g + 2 * i, src + 192 + 2 * g)
+            for j in range(16):
+                half, lane = j // 8, j % 8
+                low, up = ld_i32(src + 64 * half + 4 * lane, 0), ld_i32(src + 64 * half + 32 + 4 * lane, 0)
+                top = ld_i32(src + 128 + 32 * half + 4 * lane, 0)
+                fourth = (up >> 4 & 0x0F0F0F0F) | (top >> 2 & 0x30303030)
+                at = dst + QUANTS + ((6 * lane + 3 * half) * W + i) * 4
+                st_i32(at, 0, (low & 0x0F0F0F0F) | (top << 4 & 0x30303030) | (fourth << 6 & 0xC0C0C0C0))
+                st_i32(at, W, (up & 0x0F0F0F0F) | (top << 2 & 0x30303030) | (fourth << 4 & 0xC0C0C0C0))
+                st_i32(at, 2 * W, (low >> 4 & 0x0F0F0F0F) | (top & 0x30303030) | (fourth << 2 & 0xC0C0C0C0))
 
 
 @njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -123,10 +123,11 @@ def columns_of(E, y, stride, columns):
     return [E.b.add(y, E.b.mul(stride, E.i64(c))) for c in range(columns)]
 
 
-def prefetch(E, w, distance, size):
-    """Ask for the lines that the step `distance` bytes ahead reads."""
+def prefetch(E, w, distance, size, part=0, parts=1):
+    """Ask for the lines that part `part` of the step `distance` bytes ahead reads."""
     if distance:
-        for line in range(0, size, 64):
+        lines = range(0, size, 64)
+        for line in lines[len(lines) * part // parts : len(lines) * (part + 1) // parts]:
             E.prefetch(w, distance + line)
 
 

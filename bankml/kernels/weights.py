@@ -57,11 +57,15 @@ _TABLE = {
     6: _Row("Q5_0", "q5_0", rows.FORM_Q8),
     7: _Row("Q5_1", "q5_1", rows.FORM_Q8),
     8: _Row("Q8_0", "q8_0", rows.FORM_Q8),
-    12: _Row("Q4_K", "q4_k", rows.FORM_Q8K),
+    10: _Row("Q2_K", "q2_k", rows.FORM_Q8K),
+    11: _Row("Q3_K", "q3_k", rows.FORM_Q8K),
+    12: _Row("Q4_K", "q4_k", rows.FORM_Q8K, "q4_k_odd"),
+    13: _Row("Q5_K", "q5_k", rows.FORM_Q8K),
     14: _Row("Q6_K", "q6_k", rows.FORM_Q8K),
     20: _Row("IQ4_NL", "iq4_nl", rows.FORM_Q8, "iq4_nl_odd"),
     30: _Row("BF16", "floats", rows.FORM_BF16),
     39: _Row("MXFP4", "mxfp4", rows.FORM_Q8, "mxfp4_odd"),
+    42: _Row("Q2_0", "q2_0", rows.FORM_Q8),
 }
 TYPE_IDS = frozenset(_TABLE)
 # The reference repacks some types in groups of eight rows, and only whole matrices of them.

@@ -13,7 +13,9 @@ from bankml.core.gguf.types import TYPES
 from bankml.core.model.architectures import ARCHITECTURES, Architecture
 from bankml.core.refusal import Refusal
 
-PLAYED_TYPES = {"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4"}
+PLAYED_TYPES = {
+    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Q3_K weights times q8_K activations, in the order of the reference's vec_dot.
+
+File block, 256 weights: ``byte high[32], byte low[64], byte scales[12], half d``; weight = d*(scale-32)*(q-4), a scale for each
+16. Packed group of W rows, per block: ``half d[W], int8 scale[8][W][2], 2 bytes free [W], byte q[8 lanes][3][W][4]``: a lane's
+words of the eight groups are in three, groups 2i and 2i+1 in the low six bits of word i, groups 6 and 7 in the upper two bits.
+
+Per output: acc[L] = fma(d*dy, s[L], acc[L]), result HS-A(acc).
+Source: ggml_vec_dot_q3_K_q8_K, ggml-cpu/arch/x86/quants.c.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .isa import VNNI, W
+from .matmul import finish, part_start
+from .quantize_k import RECORD, D
+from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, mk, st_f32, st_i8, st_i32, tup
+from .super_blocks import (
+    columns_of,
+    field,
+    lane_results,
+    lane_sums,
+    ld_byte_pairs,
+    prefetch,
+    scale_of_pair,
+    zeros,
+)
+from .team import kernel
+
+BLOCK, BYTES = 256, 110
+MINUS_OFFSET = -4
+SCALES, QUANTS = 2 * W, 20 * W
+PACKED = 116 * W
+_TILE = 4 if VNNI else 2
+
+
+def _words(E, w, lane):
+    """The eight groups' words of a lane."""
+    a, b, c = (E.ld(IW, w, QUANTS + 4 * W * (3 * lane + i)) for i in range(3))
+    out = [field(E, x, bits, 0x07) for x in (a, b, c) for bits in (0, 3)]
+    return out + [E.b.or_(field(E, x, 6, 0x03), field(E, c, bits, 0x04)) for x, bits in ((a, 4), (b, 5))]
+
+
+def _step(columns, distance):
+    """One super-block; the state is eight lanes for each column."""
+
+    def emit(E, state, w, y, stride):
+        acc = E.untup(state, 8 * columns)
+        ys = columns_of(E, y, stride, columns)
+        d = E.ld_f16(w)
+        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
+        pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
+        for lane in range(8):
+            prefetch(E, w, distance, PACKED, lane, 8)
+            scales = [scale_of_pair(E, pair, lane // 4) for pair in pairs]
+            for c, total in enumerate(lane_sums(E, _words(E, w, lane), scales, ys, lane, offset=True)):
+                acc[8 * c + lane] = E.fma(factors[c], E.i2f(total), acc[8 * c + lane])
+        return E.tup(acc)
+
+    state = tup(f32xw, 8 * columns)
+    return mk(f"q3_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+
+
+def _result(columns):
+    return lane_results("q3_k", columns, 8 * columns, lambda E, total, rest: total)
+
+
+_step1, _zeros1, _result1 = _step(1, 4096), zeros("q3_k", 8), _result(1)
+_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q3_k", 8 * _TILE), _result(_TILE)
+_step_one = _step(1, 0)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    parts = ld_i64(args, 9)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        acc = _zeros1(0)
+        at = w + g * blocks * PACKED
+        for b in range(blocks):
+            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
+        finish(args, 0, g, _result1(acc)[0])
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(columns, first + column_part)
+    chunk = chunk % parts
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        at = w + g * blocks * PACKED
+        tiled = first + (last - first) // _TILE * _TILE
+        for j in range(first, tiled, _TILE):
+            acc = _zerosn(0)
+            for b in range(blocks):
+                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
+            out = _resultn(acc)
+            for c in range(_TILE):
+                finish(args, j + c, g, out[c])
+        for j in range(tiled, last):
+            one = _zeros1(0)
+            for b in range(blocks):
+                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+            finish(args, j, g, _result1(one)[0])
+
+
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack(source, packed, rows, blocks, first, last):
+    """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
+    for r in range(first * W, min(rows, last * W)):
+        i = r % W
+        for b in range(blocks):
+            src = source + (r * blocks + b) * BYTES
+            dst = packed + (r // W * blocks + b) * PACKED
+            copy2(dst + 2 * i, src + 108)
+            for g in range(16):
+                low, high = ld_u8(src + 96, g % 8) >> (4 * (g // 8)) & 15, ld_u8(src + 104, g % 4) >> (2 * (g // 4)) & 3
+                st_i8(dst + SCALES + 2 * W * (g // 2), 2 * i + g % 2, (low | high << 4) - 32)
+            for lane in range(8):
+                high = ld_i32(src + 4 * lane, 0)
+                low, up = ld_i32(src + 32 + 4 * lane, 0), ld_i32(src + 64 + 4 * lane, 0)
+                at = dst + QUANTS + (3 * lane * W + i) * 4
+                first_two = (low & 0x03030303) | (low << 1 & 0x18181818) | (high << 2 & 0x04040404) | (high << 4 & 0x20202020)
+                next_two = (low >> 4 & 0x03030303) | (low >> 3 & 0x18181818) | (high & 0x04040404) | (high << 2 & 0x20202020)
+                third = (up & 0x03030303) | (up << 1 & 0x18181818) | (high >> 2 & 0x04040404) | (high & 0x20202020)
+                st_i32(at, 0, first_two | (up << 2 & 0xC0C0C0C0))
+                st_i32(at, W, next_two | (up & 0xC0C0C0C0))
+                st_i32(at, 2 * W, third | (high & 0xC0C0C0C0))
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def unpack_row(packed, row, blocks, out):
+    """Dequantize one row of packed weights: (d*scale)*(q-4), each rounded."""
+    i = row % W
+    for b in range(blocks):
+        src = packed + (row // W * blocks + b) * PACKED
+        d = ld_f16(src, i)
+        for e in range(256):
+            g = e // 32
+            at = src + QUANTS + (e % 32 // 4 * 3 * W + i) * 4 + e % 4
+            if g < 6:
+                q = ld_u8(at + 4 * W * (g // 2), 0) >> (3 * (g % 2)) & 7
+            else:
+                q = ld_u8(at + 4 * W * (g - 6), 0) >> 6 | (ld_u8(at + 8 * W, 0) >> g & 1) << 2
+            scale = np.float32(ld_i8(src + SCALES + 2 * W * g, 2 * i + e // 16 % 2))
+            st_f32(out, 256 * b + e, d * scale * np.float32(q - 4))
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Q5_K weights times q8_K activations, in the order of the reference's vec_dot.
+
+File block, 256 weights: ``half d, half dmin, byte scales[12], byte high[32], byte low[128]``; weight = d*scale*q - dmin*minimum
+in groups of 32.
+Packed group of W rows, per block: ``half d[W], half dmin[W], byte scale[8][W], byte minimum[4][W][2], byte q[8 lanes][5][W][4]``:
+a lane's words of the eight groups are in five, groups 0 to 4 in the low five bits of each, groups 5 to 7 in the upper three.
+
+Per output: acc[L] = fma(d*dy, s[L], acc[L]), summs = fma(-dy*dmin, sum of minima, summs), result HS-A(acc) + summs.
+Source: ggml_vec_dot_q5_K_q8_K, ggml-cpu/arch/x86/quants.c; the sum of minima is contracted by the compiler.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .isa import VNNI, W
+from .matmul import finish, part_start
+from .quantize_k import RECORD, D
+from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i32, ld_i64, ld_u8, mk, st_f32, st_i8, st_i32, tup
+from .super_blocks import (
+    columns_of,
+    field,
+    lane_results,
+    lane_sums,
+    ld_byte_pairs,
+    ld_bytes,
+    minima,
+    minimum_6bit,
+    prefetch,
+    scale_6bit,
+    scale_operand,
+    zeros,
+)
+from .team import kernel
+
+BLOCK, BYTES = 256, 176
+MINUS_OFFSET = 0
+SCALES, MINIMA, QUANTS = 4 * W, 12 * W, 20 * W
+PACKED = 180 * W
+_TILE = 4 if VNNI else 2
+
+
+def _words(E, w, lane):
+    """The eight groups' words of a lane."""
+    q = [E.ld(IW, w, QUANTS + 4 * W * (5 * lane + i)) for i in range(5)]
+    out = [field(E, x, 0, 0x1F) for x in q]
+    out += [E.b.or_(field(E, q[i], 5, 0x07), field(E, q[i + 3], 2, 0x18)) for i in range(2)]
+    return [*out, E.b.or_(E.b.or_(field(E, q[2], 5, 0x07), field(E, q[3], 4, 0x08)), field(E, q[4], 3, 0x10))]
+
+
+def _step(columns, distance):
+    """One super-block; the state is eight lanes for each column, then what is kept of the minima."""
+
+    def emit(E, state, w, y, stride):
+        acc = E.untup(state, 9 * columns)
+        ys = columns_of(E, y, stride, columns)
+        d = E.ld_f16(w)
+        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
+        dmin = E.ld_f16(w, 2 * W)
+        negative = [E.mul(E.b.fneg(E.splat_ld(F32, at, D)), dmin) for at in ys]
+        mins = [ld_byte_pairs(E, w, MINIMA + 2 * W * p) for p in range(4)]
+        for c, at in enumerate(ys):
+            acc[8 * columns + c] = E.fma(negative[c], E.i2f(minima(E, mins, at)), acc[8 * columns + c])
+        scales = [scale_operand(E, ld_bytes(E, w, SCALES + W * g)) for g in range(8)]
+        for lane in range(8):
+            prefetch(E, w, distance, PACKED, lane, 8)
+            for c, total in enumerate(lane_sums(E, _words(E, w, lane), scales, ys, lane)):
+                acc[8 * c + lane] = E.fma(factors[c], E.i2f(total), acc[8 * c + lane])
+        return E.tup(acc)
+
+    state = tup(f32xw, 9 * columns)
+    return mk(f"q5_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+
+
+def _result(columns):
+    return lane_results("q5_k", columns, 9 * columns, lambda E, total, rest: E.add(total, rest[0]))
+
+
+_step1, _zeros1, _result1 = _step(1, 4096), zeros("q5_k", 9), _result(1)
+_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q5_k", 9 * _TILE), _result(_TILE)
+_step_one = _step(1, 0)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    parts = ld_i64(args, 9)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        acc = _zeros1(0)
+        at = w + g * blocks * PACKED
+        for b in range(blocks):
+            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
+        finish(args, 0, g, _result1(acc)[0])
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(columns, first + column_part)
+    chunk = chunk % parts
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        at = w + g * blocks * PACKED
+        tiled = first + (last - first) // _TILE * _TILE
+        for j in range(first, tiled, _TILE):
+            acc = _zerosn(0)
+            for b in range(blocks):
+                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
+            out = _resultn(acc)
+            for c in range(_TILE):
+                finish(args, j + c, g, out[c])
+        for j in range(tiled, last):
+            one = _zeros1(0)
+            for b in range(blocks):
+                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+            finish(args, j, g, _result1(one)[0])
+
+
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack(source, packed, rows, blocks, first, last):
+    """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
+    for r in range(first * W, min(rows, last * W)):
+        i = r % W
+        for b in range(blocks):
+            src = source + (r * blocks + b) * BYTES
+            dst = packed + (r // W * blocks + b) * PACKED
+            copy2(dst + 2 * i, src)
+            copy2(dst + 2 * W + 2 * i, src + 2)
+            for g in range(8):
+                st_i8(dst + SCALES + W * g, i, scale_6bit(src + 4, g))
+                st_i8(dst + MINIMA + 2 * W * (g // 2), 2 * i + g % 2, minimum_6bit(src + 4, g))
+            for lane in range(8):
+                high = ld_i32(src + 16 + 4 * lane, 0)
+                q0, q2 = ld_i32(src + 48 + 4 * lane, 0), ld_i32(src + 80 + 4 * lane, 0)
+                q4, q6 = ld_i32(src + 112 + 4 * lane, 0), ld_i32(src + 144 + 4 * lane, 0)
+                g5 = (q4 >> 4 & 0x0F0F0F0F) | (high >> 1 & 0x10101010)
+                g6 = (q6 & 0x0F0F0F0F) | (high >> 2 & 0x10101010)
+                g7 = (q6 >> 4 & 0x0F0F0F0F) | (high >> 3 & 0x10101010)
+                at = dst + QUANTS + (5 * lane * W + i) * 4
+                st_i32(at, 0, (q0 & 0x0F0F0F0F) | (high << 4 & 0x10101010) | (g5 << 5 & 0xE0E0E0E0))
+                st_i32(at, W, (q0 >> 4 & 0x0F0F0F0F) | (high << 3 & 0x10101010) | (g6 << 5 & 0xE0E0E0E0))
+                st_i32(at, 2 * W, (q2 & 0x0F0F0F0F) | (high << 2 & 0x10101010) | (g7 << 5 & 0xE0E0E0E0))
+                top = (g5 << 2 & 0x60606060) | (g7 << 4 & 0x80808080)
+                st_i32(at, 3 * W, (q2 >> 4 & 0x0F0F0F0F) | (high << 1 & 0x10101010) | top)
+                top = (g6 << 2 & 0x60606060) | (g7 << 3 & 0x80808080)
+                st_i32(at, 4 * W, (q4 & 0x0F0F0F0F) | (high & 0x10101010) | top)
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def unpack_row(packed, row, blocks, out):
+    """Dequantize one row of packed weights: (d*scale)*q - dmin*minimum, each rounded."""
+    i = row % W
+    for b in range(blocks):
+        src = packed + (row // W * blocks + b) * PACKED
+        d, dmin = ld_f16(src, i), ld_f16(src, W + i)
+        for e in range(256):
+            g = e // 32
+            at = src + QUANTS + (e % 32 // 4 * 5 * W + i) * 4 + e % 4
+            if g < 5:
+                q = ld_u8(at + 4 * W * g, 0) & 31
+            elif g < 7:
+                q = ld_u8(at + 4 * W * (g - 5), 0) >> 5 | (ld_u8(at + 4 * W * (g - 2), 0) >> 5 & 3) << 3
+            else:
+                top = ld_u8(at + 12 * W, 0) >> 7 << 3 | ld_u8(at + 16 * W, 0) >> 7 << 4
+                q = ld_u8(at + 8 * W, 0) >> 5 | top
+            scale = d * np.float32(ld_u8(src + SCALES + W * g, i))
+            low = dmin * np.float32(ld_u8(src + MINIMA + 2 * W * (g // 2), 2 * i + g % 2))
+            st_f32(out, 256 * b + e, scale * np.float32(q) - low)
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
