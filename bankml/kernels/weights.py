@@ -63,6 +63,7 @@ _TABLE = {
     13: _Row("Q5_K", "q5_k", rows.FORM_Q8K),
     14: _Row("Q6_K", "q6_k", rows.FORM_Q8K),
     20: _Row("IQ4_NL", "iq4_nl", rows.FORM_Q8, "iq4_nl_odd"),
+    23: _Row("IQ4_XS", "iq4_xs", rows.FORM_Q8K),
     30: _Row("BF16", "floats", rows.FORM_BF16),
     39: _Row("MXFP4", "mxfp4", rows.FORM_Q8, "mxfp4_odd"),
     42: _Row("Q2_0", "q2_0", rows.FORM_Q8),

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""IQ4_XS weights times q8_K activations: below eight rows in the order of the reference's vec_dot, else in its panel product's.
+
+File block, 256 weights: ``half d, half scales_high, byte scales_low[4], byte q[128]``; weight = d*(scale-32)*VALUES[nibble] in
+groups of 32, of which byte 16g+i holds elements i (low nibble) and 16+i.
+Packed group of W rows, per block: ``half d[W], int8 scale[4][W][2], 2 bytes free [W], byte q[8 lanes][4][W][4]``: word p of a
+lane holds groups 2p (low nibbles) and 2p+1.
+
+vec_dot: acc[L] = fma(d*dy, s[L], acc[L]), result HS-A(acc). Panels, from eight activation rows on where the weight rows divide by
+eight: one accumulator, fma(s, d*dy, acc) with the sum of the whole super-block.
+Source: ggml_vec_dot_iq4_xs_q8_K, ggml-cpu/arch/x86/quants.c; ggml-cpu/iqp.cpp.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit
+
+from .isa import VNNI, W
+from .matmul import finish, part_start
+from .quantize_k import RECORD, C, D
+from .simd import (
+    ADDR,
+    F32,
+    I8,
+    I32,
+    IW,
+    V,
+    copy2,
+    f32xw,
+    ld_f16,
+    ld_i8,
+    ld_i32,
+    ld_i64,
+    ld_u8,
+    ld_u16,
+    mk,
+    st_f32,
+    st_i8,
+    st_i32,
+    tup,
+)
+from .super_blocks import (
+    add_pairs,
+    columns_of,
+    field,
+    lane_results,
+    ld_byte_pairs,
+    minima,
+    pairs_u8s8,
+    prefetch,
+    scale_of_pair,
+    shift,
+    zero,
+    zeros,
+)
+from .team import kernel
+
+# The 16 values of a nibble. With VNNI they are looked up with 128 added.
+VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+BLOCK, BYTES = 256, 136
+OFFSET = 128 if VNNI else 0
+MINUS_OFFSET = -OFFSET
+SCALES, QUANTS = 2 * W, 12 * W
+PACKED = 140 * W
+PANEL_FROM = 8
+_TILE = 4 if VNNI else 2
+_BYTES = V(I8, 4 * W)
+_TABLE = np.array(VALUES, np.int64)
+
+
+def _lookup(E, table, index):
+    name = "llvm.x86.avx512.pshuf.b.512" if VNNI else "llvm.x86.avx2.pshuf.b"
+    values = ir.Constant(_BYTES, [v - 256 if v > 127 else v for v in table] * (W // 4))
+    return E.call(name, _BYTES, [values, E.b.bitcast(index, _BYTES)])
+
+
+def _value(E, q, upper):
+    """The weights of one nibble of each byte: with VNNI their value + 128, else (magnitude, value)."""
+    index = field(E, q, 4 * upper, 0x0F)
+    if VNNI:
+        return _lookup(E, [v + OFFSET for v in VALUES], index)
+    return _lookup(E, [abs(v) for v in VALUES], index), _lookup(E, VALUES, index)
+
+
+def _signed_pairs(E, value, word):
+    """AVX2: int16 sums of two products, by the magnitude of the weight and the quant with the weight's sign."""
+    magnitude, signs = value
+    return pairs_u8s8(E, magnitude, E.call("llvm.x86.avx2.psign.b", _BYTES, [E.b.bitcast(word, _BYTES), signs]))
+
+
+def _scales(E, w):
+    """The pairs of scales, and each scale as the sums take it."""
+    pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * p, signed=True) for p in range(4)]
+    if not VNNI:
+        return pairs, [scale_of_pair(E, pair, half) for pair in pairs for half in (0, 1)]
+    sixteen = E.const(I32, 16, W)
+    return pairs, [E.b.ashr(x, sixteen) for pair in pairs for x in (E.b.shl(pair, sixteen), pair)]
+
+
+def _lanes(distance):
+    """One super-block of one column in vec_dot's order; the state is eight lanes."""
+
+    def emit(E, state, w, y):
+        acc = E.untup(state, 8)
+        factor = E.mul(E.ld_f16(w), E.splat_ld(F32, y, D))
+        scales = _scales(E, w)[1]
+        for lane in range(8):
+            prefetch(E, w, distance, PACKED, lane, 8)
+            total = zero(E)
+            for p in range(4):
+                q = E.ld(IW, w, QUANTS + 4 * W * (4 * lane + p))
+                for half in range(2):
+                    g = 2 * p + half
+                    word, value = E.splat_ld(I32, y, 32 * g + 4 * lane), _value(E, q, half)
+                    if VNNI:
+                        dot = E.dot_u8s8(E.splat_ld(I32, y, C + 32 * g + 4 * lane), value, word)
+                        total = E.b.add(total, E.b.mul(dot, scales[g]))
+                    else:
+                        total = add_pairs(E, total, _signed_pairs(E, value, word), scales[g])
+            acc[lane] = E.fma(factor, E.i2f(total), acc[lane])
+        return E.tup(acc)
+
+    state = tup(f32xw, 8)
+    return mk(f"iq4_xs_lanes{distance}", state, (state, ADDR, ADDR), emit)
+
+
+def _panel(columns):
+    """One super-block in the panel product's order; the state is one vector for each column."""
+
+    def emit(E, state, w, y, stride):
+        acc = E.untup(state, columns)
+        ys = columns_of(E, y, stride, columns)
+        d = E.ld_f16(w)
+        pairs, scales = _scales(E, w)
+        totals = [zero(E)] * columns
+        if VNNI:
+            # Minus 128 times the row's sums, which the lookup's offset added.
+            more = [minima(E, pairs, at) for at in ys]
+            totals = [shift(E, E.b.sub(zero(E), x), -7) for x in more]
+        for p in range(4):
+            sums = [[zero(E)] * 2 for _ in ys]
+            for lane in range(8):
+                q = E.ld(IW, w, QUANTS + 4 * W * (4 * lane + p))
+                for half in range(2):
+                    value = _value(E, q, half)
+                    for c, at in enumerate(ys):
+                        word = E.splat_ld(I32, at, 32 * (2 * p + half) + 4 * lane)
+                        if VNNI:
+                            sums[c][half] = E.dot_u8s8(sums[c][half], value, word)
+                        else:
+                            totals[c] = add_pairs(E, totals[c], _signed_pairs(E, value, word), scales[2 * p + half])
+            if VNNI:
+                for half in range(2):
+                    scale = scales[2 * p + half]
+                    totals = [E.b.add(t, E.b.mul(s[half], scale)) for t, s in zip(totals, sums, strict=True)]
+        for c, at in enumerate(ys):
+            acc[c] = E.fma(E.i2f(totals[c]), E.mul(d, E.splat_ld(F32, at, D)), acc[c])
+        return E.tup(acc)
+
+    state = tup(f32xw, columns)
+    return mk(f"iq4_xs_panel{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+
+
+_lanes_far, _lanes_near = _lanes(4096), _lanes(0)
+_zeros8, _result8 = zeros("iq4_xs", 8), lane_results("iq4_xs", 1, 8, lambda E, total, rest: total)
+_panel1, _zeros1 = _panel(1), zeros("iq4_xs", 1)
+_paneln, _zerosn = _panel(_TILE), zeros("iq4_xs", _TILE)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    parts = ld_i64(args, 9)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        acc = _zeros8(0)
+        at = w + g * blocks * PACKED
+        for b in range(blocks):
+            acc = _lanes_far(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result8(acc)[0])
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(columns, first + column_part)
+    chunk = chunk % parts
+    panels = columns >= PANEL_FROM and ld_i64(args, 12) % 8 == 0
+    tiled = first + (last - first) // _TILE * _TILE
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        at = w + g * blocks * PACKED
+        if not panels:
+            for j in range(first, last):
+                lanes = _zeros8(0)
+                for b in range(blocks):
+                    lanes = _lanes_near(lanes, at + b * PACKED, y + j * stride + b * RECORD)
+                finish(args, j, g, _result8(lanes)[0])
+            continue
+        for j in range(first, tiled, _TILE):
+            acc = _zerosn(0)
+            for b in range(blocks):
+                acc = _paneln(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
+            for c in range(_TILE):
+                finish(args, j + c, g, acc[c])
+        for j in range(tiled, last):
+            one = _zeros1(0)
+            for b in range(blocks):
+                one = _panel1(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+            finish(args, j, g, one[0])
+
+
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack(source, packed, rows, blocks, first, last):
+    """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
+    for r in range(first * W, min(rows, last * W)):
+        i = r % W
+        for b in range(blocks):
+            src = source + (r * blocks + b) * BYTES
+            dst = packed + (r // W * blocks + b) * PACKED
+            copy2(dst + 2 * i, src)
+            for g in range(8):
+                scale = (ld_u8(src + 4, g // 2) >> (4 * (g % 2)) & 15) | (ld_u16(src + 2, 0) >> (2 * g) & 3) << 4
+                st_i8(dst + SCALES + 2 * W * (g // 2), 2 * i + g % 2, scale - 32)
+            for lane in range(8):
+                bits = 4 * (lane // 4)
+                for p in range(4):
+                    at = src + 8 + 32 * p + 4 * (lane % 4)
+                    low, up = ld_i32(at, 0) >> bits & 0x0F0F0F0F, ld_i32(at + 16, 0) >> bits & 0x0F0F0F0F
+                    st_i32(dst + QUANTS + ((4 * lane + p) * W + i) * 4, 0, low | up << 4)
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def unpack_row(packed, row, blocks, out):
+    """Dequantize one row of packed weights: (d*(scale-32))*value, each rounded."""
+    i = row % W
+    for b in range(blocks):
+        src = packed + (row // W * blocks + b) * PACKED
+        d = ld_f16(src, i)
+        for e in range(256):
+            g = e // 32
+            scale = d * np.float32(ld_i8(src + SCALES + 2 * W * (g // 2), 2 * i + g % 2))
+            q = ld_u8(src + QUANTS + ((e % 32 // 4 * 4 + g // 2) * W + i) * 4, e % 4) >> (4 * (g % 2)) & 15
+            st_f32(out, 256 * b + e, scale * np.float32(_TABLE[q]))
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
+    part = ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
