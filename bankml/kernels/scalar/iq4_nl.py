@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""IQ4_NL. Block: half d, 16 bytes; weight = d*table[nibble], low nibbles first. Source: ggml_vec_dot_iq4_nl_q8_0; tinyBLAS_Q0_AVX; gemv and gemm iq4_nl_8x8, repack.cpp."""
+"""IQ4_NL. Block: half d, 16 bytes; weight = d*table[nibble], low nibbles first.
+
+Source: ggml_vec_dot_iq4_nl_q8_0; tinyBLAS_Q0_AVX; gemv and gemm iq4_nl_8x8, repack.cpp.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""IQ4_XS. Super-block: half d, 16 high bits of scales, 4 bytes of low ones, 128 bytes; weight = (d*(scale-32))*table[nibble]. Source: ggml_vec_dot_iq4_xs_q8_K; iqp.cpp."""
+"""IQ4_XS. Super-block: half d, 16 high bits of scales, 4 bytes of low ones, 128 bytes; weight = (d*(scale-32))*table[nibble].
+
+Source: ggml_vec_dot_iq4_xs_q8_K; iqp.cpp.
+"""
 
 from __future__ import annotations
 

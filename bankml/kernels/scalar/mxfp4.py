@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""MXFP4. Block: exponent byte e, 16 bytes; weight = 2^(e-128) * table[nibble], twice the values of E2M1. Source: ggml_vec_dot_mxfp4_q8_0; gemv and gemm mxfp4_8x8, repack.cpp."""
+"""MXFP4. Block: exponent byte e, 16 bytes; weight = 2^(e-128) * table[nibble], twice the values of E2M1.
+
+Source: ggml_vec_dot_mxfp4_q8_0; gemv and gemm mxfp4_8x8, repack.cpp.
+"""
 
 from __future__ import annotations
 

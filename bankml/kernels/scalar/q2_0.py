@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Q2_0. Block: half d, 64 codes of 2 bits from the lowest; weight = (code-1)*d. Source: ggml_vec_dot_q2_0_q8_0_generic, contracted by gcc."""
+"""Q2_0. Block: half d, 64 codes of 2 bits from the lowest; weight = (code-1)*d.
+
+Source: ggml_vec_dot_q2_0_q8_0_generic, contracted by gcc.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Q3_K. Super-block: 32 bytes of high bits, 64 bytes of four codes, 12 bytes of 6-bit scales, half d. Source: ggml_vec_dot_q3_K_q8_K."""
+"""Q3_K. Super-block: 32 bytes of high bits, 64 bytes of four codes, 12 bytes of 6-bit scales, half d.
+
+Source: ggml_vec_dot_q3_K_q8_K.
+"""
 
 from __future__ import annotations
 

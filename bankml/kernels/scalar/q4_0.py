@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Q4_0. Block: half d, 16 bytes; weight = (nibble-8)*d, low nibbles first. Source: ggml_vec_dot_q4_0_q8_0; gemv and gemm q4_0_8x8, repack.cpp."""
+"""Q4_0. Block: half d, 16 bytes; weight = (nibble-8)*d, low nibbles first.
+
+Source: ggml_vec_dot_q4_0_q8_0; gemv and gemm q4_0_8x8, repack.cpp.
+"""
 
 from __future__ import annotations
 

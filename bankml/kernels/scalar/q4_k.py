@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Q4_K. Super-block: half d, half dmin, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles. Source: ggml_vec_dot_q4_K_q8_K; gemv and gemm q4_K_8x8, repack.cpp."""
+"""Q4_K. Super-block: half d, half dmin, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
+
+Source: ggml_vec_dot_q4_K_q8_K; gemv and gemm q4_K_8x8, repack.cpp.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Q5_K. Super-block: half d, half dmin, 12 bytes of 6-bit scales and minima, 32 bytes of high bits, 128 of nibbles. Source: ggml_vec_dot_q5_K_q8_K."""
+"""Q5_K. Super-block: half d, half dmin, 12 bytes of 6-bit scales and minima, 32 bytes of high bits, 128 of nibbles.
+
+Source: ggml_vec_dot_q5_K_q8_K.
+"""
 
 from __future__ import annotations
 

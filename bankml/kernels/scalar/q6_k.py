@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Q6_K. Super-block: 128 bytes of low nibbles, 64 of two high bits, 16 int8 scales, half d; weight = (d*scale)*(q-32). Source: ggml_vec_dot_q6_K_q8_K."""
+"""Q6_K. Super-block: 128 bytes of low nibbles, 64 of two high bits, 16 int8 scales, half d; weight = (d*scale)*(q-32).
+
+Source: ggml_vec_dot_q6_K_q8_K.
+"""
 
 from __future__ import annotations
 

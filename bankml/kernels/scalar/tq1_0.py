@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""TQ1_0. Super-block: 48 bytes of five base-3 digits, 4 bytes of four, half d; weight = (digit-1)*d. Source: ggml_vec_dot_tq1_0_q8_K."""
+"""TQ1_0. Super-block: 48 bytes of five base-3 digits, 4 bytes of four, half d; weight = (digit-1)*d.
+
+Source: ggml_vec_dot_tq1_0_q8_K.
+"""
 
 from __future__ import annotations
 
