@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Writes a small model with weights from a fixed stream: any shape of the architectures that bankml plays.
+
+The tokenizer's keys come from a given GGUF file. The same arguments give the same bytes on every machine. Rows of 256 and
+multiples of it let ``llama-quantize`` make every type of it, for example::
+
+    python testing/make_model.py small.gguf --tokenizer SmolLM2-135M-Instruct.Q4_1.gguf --arch qwen3
+    llama-quantize small.gguf small-Q4_K_M.gguf Q4_K_M
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bankml.core.gguf import types
+from bankml.core.gguf.header import Array
+from bankml.core.gguf.reader import GgufFile
+from bankml.core.gguf.writer import Pair, Tensor, write_gguf
+from bankml.core.model.architectures import ARCHITECTURES
+
+TYPE_IDS = {"F32": 0, "F16": 1}
+_NAME_PREFIX = "tokenizer."
+
+
+def stream(seed: int, name: str, count: int) -> npt.NDArray[np.float64]:
+    """`count` numbers of mean 0 and variance 1, bell-shaped, that depend on the seed and the tensor's name alone.
+
+    Each is the sum of four 16-bit uniforms from one word of SplitMix64, scaled.
+    """
+    step = np.uint64(0x9E3779B97F4A7C15)
+    start = np.uint64((seed << 32 | zlib.crc32(name.encode())) & (1 << 64) - 1)
+    with np.errstate(over="ignore"):
+        z = start + np.arange(1, count + 1, dtype=np.uint64) * step
+        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    total = z.view(np.uint16).reshape(count, 4).astype(np.float64).sum(axis=1)
+    variance = 4 * ((1 << 32) - 1) / 12
+    return (total - 2 * 65535) / np.sqrt(variance)
+
+
+def shapes(arguments: argparse.Namespace, vocab: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and dimensions, row length first."""
+    a, e, ff = ARCHITECTURES[arguments.arch], arguments.embd, arguments.ff
+    q, kv = arguments.heads * arguments.head_dim, arguments.kv_heads * arguments.head_dim
+    yield "token_embd.weight", (e, vocab)
+    yield "output_norm.weight", (e,)
+    if arguments.untied:
+        yield "output.weight", (e, vocab)
+    for i in range(arguments.layers):
+        p = f"blk.{i}."
+        yield p + "attn_norm.weight", (e,)
+        for part, rows in (("q", q), ("k", kv), ("v", kv)):
+            yield f"{p}attn_{part}.weight", (e, rows)
+            if arguments.arch == "qwen2":
+                yield f"{p}attn_{part}.bias", (rows,)
+            if a.qk_norm and part != "v":
+                yield f"{p}attn_{part}_norm.weight", (arguments.head_dim,)
+        yield p + "attn_output.weight", (q, e)
+        yield p + "ffn_norm.weight", (e,)
+        yield p + "ffn_gate.weight", (e, ff)
+        yield p + "ffn_up.weight", (e, ff)
+        yield p + "ffn_down.weight", (ff, e)
+
+
+def tensor(name: str, dims: tuple[int, ...], type_id: int, seed: int) -> Tensor:
+    """A tensor of the stream: matrices of variance 1/k, norms about 1, biases about 0."""
+    values = stream(seed, name, int(np.prod(dims)))
+    if len(dims) == 2:
+        element = np.float32 if type_id == TYPE_IDS["F32"] else np.float16
+        return Tensor(name, dims, type_id, (values / np.sqrt(dims[0])).astype(element))
+    return Tensor(name, dims, TYPE_IDS["F32"], (0.1 * values + name.endswith("norm.weight")).astype(np.float32))
+
+
+def tokenizer_keys(gguf: GgufFile) -> list[Pair]:
+    """The tokenizer's keys as they are in the file."""
+    pairs: list[Pair] = []
+    for key, entry in gguf.header.entries.items():
+        if not key.startswith(_NAME_PREFIX):
+            continue
+        if isinstance(entry.value, Array):
+            element = entry.value.type
+            value = gguf.raw_strings(key) if element == types.STRING else gguf.kv[key]
+            pairs.append((key, (types.ARRAY, element), value))
+        else:
+            pairs.append((key, entry.type, gguf.kv[key]))
+    return pairs
+
+
+def model_keys(arguments: argparse.Namespace) -> list[Pair]:
+    """The architecture's keys."""
+    arch = arguments.arch
+    integers = {
+        "block_count": arguments.layers,
+        "context_length": arguments.ctx,
+        "embedding_length": arguments.embd,
+        "feed_forward_length": arguments.ff,
+        "attention.head_count": arguments.heads,
+        "attention.head_count_kv": arguments.kv_heads,
+        "attention.key_length": arguments.head_dim,
+        "attention.value_length": arguments.head_dim,
+        "rope.dimension_count": arguments.head_dim,
+    }
+    reals = {"attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": arguments.freq_base}
+    return [
+        ("general.architecture", types.STRING, arch),
+        ("general.name", types.STRING, f"stream {arguments.seed} {arch} {arguments.layers}x{arguments.embd}"),
+        ("general.file_type", types.U32, TYPE_IDS[arguments.type]),
+        *((f"{arch}.{key}", types.U32, value) for key, value in integers.items()),
+        *((f"{arch}.{key}", types.F32, value) for key, value in reals.items()),
+    ]
+
+
+def main() -> None:
+    """Write the file that the arguments describe."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--tokenizer", type=Path, required=True, help="GGUF file whose tokenizer the model gets")
+    parser.add_argument("--arch", choices=sorted(ARCHITECTURES), default="llama")
+    parser.add_argument("--type", choices=sorted(TYPE_IDS), default="F16", help="type of the matrices")
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--embd", type=int, default=512)
+    parser.add_argument("--ff", type=int, default=768)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--kv-heads", type=int, default=2)
+    parser.add_argument("--head-dim", type=int, default=128)
+    parser.add_argument("--ctx", type=int, default=4096)
+    parser.add_argument("--freq-base", type=float, default=10000.0)
+    parser.add_argument("--untied", action="store_true", help="an output matrix of its own")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with GgufFile.open(arguments.tokenizer) as source:
+        keys = model_keys(arguments) + tokenizer_keys(source)
+        vocab = len(source.raw_strings("tokenizer.ggml.tokens"))
+    type_id = TYPE_IDS[arguments.type]
+    write_gguf(arguments.out, keys, [tensor(name, dims, type_id, arguments.seed) for name, dims in shapes(arguments, vocab)])
+
+
+if __name__ == "__main__":
+    main()
