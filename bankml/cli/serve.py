@@ -93,7 +93,12 @@ def _open(path: Path, fork: Path | None, ctx: int, threads: int | None, llama_th
     from bankml.core.pins import verify
 
     with bars() as progress:
+        click.echo(f"bankml serve: verifying {path.name}", err=True)
         verified = verify(path, fork, progress=progress)
-        return Engine.open(
+        click.echo("bankml serve: loading; kernels are compiled at the first start", err=True)
+        engine = Engine.open(
             verified.path, n_ctx=ctx, threads=threads, llama_threads=llama_threads, verified=verified, progress=progress
         )
+    # A template that does not run is refused at the start, as llama-server does, not at the first request.
+    _ = engine.template
+    return engine

@@ -121,6 +121,21 @@ def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinne
     assert "Traceback" not in server.rows()
 
 
+def test_a_file_written_over_in_place_is_not_answered_from(start: Callable[..., Served], pinned_copy: Path) -> None:
+    server = start(pinned_copy, "--quiet")
+    good = pinned_copy.read_bytes()
+    with server.post("/v1/chat/completions", {**LONG, "max_tokens": 100}, stream=True) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        pinned_copy.write_bytes(good[:4096])
+        time.sleep(0.2)
+        pinned_copy.write_bytes(good)
+        rest = b"\n".join(lines)
+    assert b"bankml_receipt" not in rest
+    assert server.process.poll() is None
+    assert server.chat(max_tokens=1).status_code == 200
+
+
 def test_a_file_swapped_during_an_answer_takes_its_receipt(start: Callable[..., Served], pinned_copy: Path) -> None:
     server = start(pinned_copy, "--quiet")
     with server.post("/v1/chat/completions", {**LONG, "max_tokens": 150}, stream=True) as answer:
@@ -151,14 +166,16 @@ def test_bad_starts(arguments: list[str], code: int, said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_unpinned_file_is_not_served(own_home: Path, smollm2: Path, tmp_path: Path) -> None:
-    alone = tmp_path / "alone.gguf"
-    alone.symlink_to(smollm2)
-    copy = tmp_path / "copy.gguf"
-    copy.write_bytes(smollm2.read_bytes()[: 1 << 20])
-    done = serve(str(copy))
-    assert done.returncode in (2, 3)
-    assert done.stderr.startswith("bankml: ")
+def test_unpinned_and_truncated_files_are_not_served(own_home: Path, smollm2: Path, tmp_path: Path) -> None:
+    unpinned = tmp_path / "unpinned.gguf"
+    unpinned.write_bytes(smollm2.read_bytes())
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(smollm2.read_bytes()[: 1 << 20])
+    for path, code, said in ((unpinned, 2, "unpinned, refused"), (cut, 3, "truncated")):
+        done = serve(str(path))
+        assert done.returncode == code
+        assert said in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_threads_come_from_the_environment(start: Callable[..., Served], smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,8 @@ class Answer:
     def _start(self) -> Completion:
         prepared = self.prepared
         request = prepared.request
+        # In the thread that also unloads: an engine that is resident here stays so until the answer's end.
+        self.resident.check(prepared.engine)
         return prepared.engine.complete(
             prepared.tokens,
             prepared.params,
@@ -159,8 +161,9 @@ class Answer:
                 f"{completion.finish_reason}"
             )
         else:
+            held = min(len(self.prepared.engine.slot.tokens), total)
             self.note = (
-                f"the client went away; stopped after {completion.prompt_tokens} of {total} prompt tokens "
+                f"the client went away; stopped after {held} of {total} prompt tokens "
                 f"and {completion.completion_tokens} of the answer (kept in the slot)"
             )
 

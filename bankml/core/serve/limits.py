@@ -70,12 +70,15 @@ class Limits:
             refusal = refused(403, "this origin is not allowed", "permission_error", "http.origin")
         if refusal is None:
             body = await _read(receive)
+            if isinstance(body, bytes):
+                scope[BODY] = body
+                return False
             if body is None:
                 return True
-            scope[BODY] = body
-            return False
-        # A client that is still sending would lose the answer to a reset: its body is read and dropped first.
-        await _read(receive, keep=False)
+            refusal = body
+        if refusal.status != 408:
+            # A client that is still sending would lose the answer to a reset: its body is read and dropped first.
+            await _read(receive, keep=False)
         scope[NOTE] = refusal.message
         close = [(b"connection", b"close"), (b"content-type", b"application/json; charset=utf-8")]
         await _send(send, refusal.status, dump(refusal.http_body()), close)
@@ -120,8 +123,8 @@ def _refusal(scope: Scope, headers: dict[bytes, bytes]) -> Refusal | None:
     return None
 
 
-async def _read(receive: Receive, keep: bool = True) -> bytes | None:
-    """The whole body, or None when the client went away or was too slow."""
+async def _read(receive: Receive, keep: bool = True) -> bytes | Refusal | None:
+    """The whole body; None when the client went away."""
     parts: list[bytes] = []
     try:
         async with asyncio.timeout(READ_SECONDS):
@@ -134,7 +137,7 @@ async def _read(receive: Receive, keep: bool = True) -> bytes | None:
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        return None
+        return refused(408, f"the body did not come within {READ_SECONDS:.0f} s", "invalid_request_error", "http.slow-body")
 
 
 async def _send(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

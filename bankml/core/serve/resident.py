@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ class Resident:
 
     def __init__(self, engine: Engine, llama_threads: int, reopen: Callable[[], Engine] | None = None) -> None:
         self._engine: Engine | None = engine
+        self._guard = threading.Lock()
         self._reopen = reopen
         self._lock = asyncio.Lock()
         self.llama_threads = llama_threads
@@ -60,17 +62,19 @@ class Resident:
         """Refuse, and unload the model, when the file is no longer the one that was verified.
 
         Raises:
-            Refusal: it changed (503).
+            Refusal: it changed (503), or this engine was unloaded because it had changed.
         """
-        if engine.verified is None or not engine.verified.identity.changed():
-            return
-        if engine is self._engine:
-            self._engine = None
-            self.thread.submit(engine.close)
+        with self._guard:
+            resident = engine is self._engine
+            if resident and (engine.verified is None or not engine.verified.identity.changed()):
+                return
+            if resident:
+                self._engine = None
+                self.thread.submit(engine.close)
         raise Refusal(
             "serve.file-changed",
             "the model file changed after it was verified: not answered; the next request verifies it again",
-            where=str(engine.verified.path),
+            where=str(engine.gguf.path),
             status=503,
             kind="unavailable_error",
         )

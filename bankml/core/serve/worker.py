@@ -53,7 +53,7 @@ def counted(completion: Completion) -> Counts:
     )
 
 
-class Gone(Exception):  # noqa: N818 - not an error: a client may leave
+class Gone(Exception):
     """The client left before its answer's turn came."""
 
 

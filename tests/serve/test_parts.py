@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Parts of the server that no model is needed for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from bankml.core.refusal import Refusal
+from bankml.core.serve import fields, shapes
+from bankml.core.serve.app import EventStream
+from bankml.core.serve.receipt import text_sha256
+from bankml.core.serve.request import read_chat
+
+HI: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
+
+
+def test_a_silent_stream_is_pinged() -> None:
+    async def slow() -> AsyncGenerator[bytes]:
+        yield shapes.event({"a": 1})
+        await asyncio.sleep(0.25)
+        yield shapes.DONE
+
+    sent: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("a stream reads nothing")
+
+    stream = EventStream(slow(), ping_seconds=1)
+    stream._ping = 0.1
+    asyncio.run(stream({}, receive, send))
+    assert sent == [b"", b'data: {"a":1}\n\n', b":\n\n", b":\n\n", b"data: [DONE]\n\n", b""]
+
+
+def test_timings_of_one_token_and_of_none() -> None:
+    one = shapes.timings(shapes.Counts(prompt=3, cached=2, completion=1, prompt_ms=4.0, predicted_ms=0.0))
+    assert one["predicted_ms"] == 0.001
+    assert one["predicted_per_token_ms"] == one["predicted_per_second"] == 0.0
+    assert (one["cache_n"], one["prompt_n"], one["prompt_per_second"]) == (2, 1, 250.0)
+    none = shapes.timings(shapes.Counts(prompt=0, cached=0, completion=0, prompt_ms=0.0, predicted_ms=0.0))
+    assert all(value == 0 for value in none.values())
+
+
+def test_json_is_written_as_llama_server_writes_it() -> None:
+    assert (
+        shapes.dump({"a": [1, 0.5, None, True], "b": 'é"\n\x7f\x01'})
+        == '{"a":[1,0.5,null,true],"b":"é\\"\\n\x7f\\u0001"}'.encode()
+    )
+
+
+def test_half_a_surrogate_pair_is_hashed_as_the_replacement_character() -> None:
+    assert text_sha256("a\ud83cb") == text_sha256("a\ufffdb")
+
+
+def test_no_name_is_in_two_tables() -> None:
+    tables = [fields.SHAPE, fields.SAMPLING, fields.NEUTRAL, frozenset(fields._ONLY_OFF)]
+    assert len(frozenset().union(*tables)) == sum(len(table) for table in tables)
+
+
+@pytest.mark.parametrize(
+    ("members", "wanted"),
+    [
+        ({}, None),
+        ({"max_tokens": 5}, 5),
+        ({"max_tokens": -1}, None),
+        ({"n_predict": 0, "max_tokens": 9}, 0),
+        ({"max_tokens": 2.9}, 2),
+    ],
+)
+def test_max_tokens(members: dict[str, Any], wanted: int | None) -> None:
+    assert read_chat({"messages": HI, **members}).max_tokens == wanted
+
+
+@pytest.mark.parametrize(
+    ("stop", "wanted"), [("a", ["a"]), (["a", "b"], ["a", "b"]), ([None, [], {}], []), ("", [""]), ([""], [""]), (None, [])]
+)
+def test_stop(stop: Any, wanted: list[str]) -> None:
+    assert read_chat({"messages": HI, "stop": stop}).stop == wanted
+
+
+def test_a_continued_message_is_the_beginning_of_the_answer() -> None:
+    request = read_chat({"messages": [*HI, {"role": "assistant", "content": "One,"}]})
+    assert (request.prefill, request.echo_prefill) == ("One,", True)
+    with pytest.raises(Refusal) as caught:
+        read_chat({"messages": [*HI, {"role": "assistant", "content": "One,", "reasoning_content": "Hm."}]})
+    assert caught.value.status == 501
