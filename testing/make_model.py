@@ -42,7 +42,8 @@ def stream(seed: int, name: str, count: int) -> npt.NDArray[np.float64]:
         z ^= z >> np.uint64(31)
     total = z.view(np.uint16).reshape(count, 4).astype(np.float64).sum(axis=1)
     variance = 4 * ((1 << 32) - 1) / 12
-    return (total - 2 * 65535) / np.sqrt(variance)
+    values: npt.NDArray[np.float64] = (total - 2 * 65535) / np.sqrt(variance)
+    return values
 
 
 def shapes(arguments: argparse.Namespace, vocab: int) -> Iterator[tuple[str, tuple[int, ...]]]:
