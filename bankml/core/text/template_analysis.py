@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bankml.core.text.messages import loads
+
 Render = Callable[[list[dict[str, Any]], "list[dict[str, Any]] | None", bool, bool], "bytes | None"]
 """Messages, tools, add_generation_prompt, enable_thinking; None when the template refuses."""
 
@@ -41,11 +43,9 @@ def _tool(name: str, description: str) -> dict[str, Any]:
 
 
 _TOOLS = [_tool("FFF_FIRST_FUN_F", "Test function foo"), _tool("SSS_SECOND_FUN_S", "Test function bar")]
-_CALL = {
-    "id": "call00001",
-    "type": "function",
-    "function": {"name": "FFF_FIRST_FUN_F", "arguments": {"AA_ARG_FST_AA": "VVVV", "BB_ARG_SND_BB": "XXXX"}},
-}
+_CALL_FUNCTION = {"name": "FFF_FIRST_FUN_F", "arguments": {"AA_ARG_FST_AA": "VVVV", "BB_ARG_SND_BB": "XXXX"}}
+_CALL = {"id": "call00001", "type": "function", "function": _CALL_FUNCTION}
+_QUOTED_NAME = re.compile(b"[{:]" + _S + b'"FFF_FIRST_FUN_F"')
 
 
 @dataclass
@@ -157,6 +157,32 @@ def find_reasoning(source: bytes, render: Render, supports_tool_calls: bool) -> 
         _with_tools(render, result)
     _workarounds(source, result)
     return result
+
+
+def calls_are_readable(render: Render, reasoning: Reasoning) -> bool:
+    """False for a template whose tool calls look like JSON and are none: llama-server does not start with it.
+
+    Source: analyze_tool_calls, analyze_tool_call_format and analyze_tool_call_format_json_native.
+    """
+    call = {**_CALL, "function": {**_CALL_FUNCTION, "arguments": {"AA_ARG_FST_AA": "XXXX", "BB_ARG_SND_BB": "YYYY"}}}
+    without = render([_user(), _assistant()], _TOOLS, False, True)
+    with_ = render([_user(), {"role": "assistant", "content": "", "tool_calls": [call]}], _TOOLS, False, True)
+    if without is None or with_ is None:
+        return True
+    shown = difference(without, with_)[1]
+    if not _QUOTED_NAME.search(shown):
+        return True
+    for mark in (reasoning.start, reasoning.end):
+        if mark:
+            shown = shown.replace(mark, b"", 1)
+    start, end = shown.find(b"{"), shown.rfind(b"}")
+    if start < 0:
+        return False
+    try:
+        loads(shown[start : end + 1 if end >= start - 1 else None].decode())
+    except ValueError:
+        return False
+    return True
 
 
 def _user() -> dict[str, Any]:

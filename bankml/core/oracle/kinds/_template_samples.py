@@ -319,6 +319,16 @@ BOXED_MINISTRAL = """\
 {%- endif -%}
 {%- endfor -%}"""
 
+CALLS_NO_JSON = """\
+{%- for m in messages -%}<{{ m.role }}>{{ m.content }}
+{%- for call in m.tool_calls | default([]) %}{"call": "{{ call.function.name }}", args: {{ call.function.arguments | string }}}{% endfor -%}
+{%- endfor -%}"""
+
+CALLS_JSON = """\
+{%- for m in messages -%}<{{ m.role }}>{{ m.content }}
+{%- for call in m.tool_calls | default([]) %}{"call": "{{ call.function.name }}", "args": {{ call.function.arguments | tojson }}}{% endfor -%}
+{%- endfor -%}"""
+
 NEVER = """{{ raise_exception('never') }}"""
 
 ONLY_DIALOGUES = """\

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
 
 _CONTEXT = 512
 _THREADS = 1
+# The forms in which templates print the date. In a record each stands between two marks in place of the day it was made.
+_DATES = ("%d %b %Y", "%b %d %Y", "%B %d, %Y", "%d %B %Y", "%Y-%m-%d")
+_MARKED = re.compile("\x01([^\x01]*)\x01")
+_COMPARED = datetime(2003, 4, 5, 6, 7, 8)
 
 
 class _Template:
     """``/apply-template`` on each template and each request; ``/props`` for what the template can take.
 
     Options:
-        templates: a directory whose ``*.jinja`` files are asked; without it bankml's own samples are.
+        templates: a directory whose ``*.jinja`` files are asked, or names of bankml's own samples between commas; without it
+            all samples are.
     """
 
     name = "template"
@@ -48,9 +54,12 @@ class _Template:
                     "name": name,
                     "sha256": hashlib.sha256(source.encode()).hexdigest(),
                     "source": source,
-                    "now": datetime.now().isoformat(timespec="seconds"),
                 }
-                entries.append(entry | _ask(model, reference, file, asked))
+                today = date.today()
+                found = _ask(model, reference, file, asked)
+                if date.today() != today:
+                    today, found = date.today(), _ask(model, reference, file, asked)
+                entries.append(entry | _undated(found, today))
         return {**_ends(model), "requests": asked, "templates": entries}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
@@ -62,13 +71,38 @@ class _Template:
 
 
 def _sources(options: dict[str, Any]) -> dict[str, str]:
-    folder = options.get("templates")
-    if folder is None:
+    wanted = options.get("templates")
+    if wanted is None:
         return SAMPLES
-    files = sorted(Path(folder).glob("*.jinja"))
+    if not Path(str(wanted)).is_dir():
+        names = str(wanted).split(",")
+        if set(names) <= set(SAMPLES):
+            return {name: SAMPLES[name] for name in names}
+    files = sorted(Path(str(wanted)).glob("*.jinja"))
     if not files:
-        raise Refusal("oracle.templates", "no templates there", where=str(folder), allowed="*.jinja", exit_code=EXIT_OTHER)
+        allowed = "a directory with *.jinja files, or names among " + ", ".join(SAMPLES)
+        raise Refusal("oracle.templates", "no templates there", where=str(wanted), allowed=allowed, exit_code=EXIT_OTHER)
     return {path.stem: path.read_bytes().decode() for path in files}
+
+
+def _undated(value: Any, today: date) -> Any:
+    """The answers with the day they were given taken out."""
+    if isinstance(value, str):
+        for form in _DATES:
+            value = value.replace(today.strftime(form), f"\x01{form}\x01")
+        return value
+    if isinstance(value, list):
+        return [_undated(item, today) for item in value]
+    return {key: _undated(item, today) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _dated(value: Any) -> Any:
+    """The answers as they would have been given on the day of the comparison."""
+    if isinstance(value, str):
+        return _MARKED.sub(lambda match: _COMPARED.strftime(match[1]), value)
+    if isinstance(value, list):
+        return [_dated(item) for item in value]
+    return {key: _dated(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _ends(model: Path) -> dict[str, Any]:
@@ -96,10 +130,10 @@ def _ask(model: Path, reference: Reference, file: Path, asked: dict[str, Any]) -
 def _compare(body: dict[str, Any], entry: dict[str, Any], tally: Tally) -> None:
     from bankml.core.text.template import ChatTemplate
 
-    name, now = entry["name"], datetime.fromisoformat(entry["now"])
+    name = entry["name"]
     try:
         template = ChatTemplate(
-            entry["source"], body["bos"], body["eos"], add_bos=body["add_bos"], add_eos=body["add_eos"], now=now
+            entry["source"], body["bos"], body["eos"], add_bos=body["add_bos"], add_eos=body["add_eos"], now=_COMPARED
         )
     except Refusal as refusal:
         tally.count(not entry["starts"], f"{name}: {refusal.line()}")
@@ -109,13 +143,13 @@ def _compare(body: dict[str, Any], entry: dict[str, Any], tally: Tally) -> None:
         return
     tally.count(template.caps == entry["caps"], f"{name}: capabilities {template.caps}")
     for request, answer in entry["answers"].items():
-        found = _answer(template, body["requests"][request], now)
-        tally.count(found == answer, f"{name}, {request}: {_excerpt(found)} for {_excerpt(answer)}")
+        found, wanted = _answer(template, body["requests"][request]), _dated(answer)
+        tally.count(found == wanted, f"{name}, {request}: {_excerpt(found)} for {_excerpt(wanted)}")
 
 
-def _answer(template: ChatTemplate, request: dict[str, Any], now: datetime) -> list[Any]:
+def _answer(template: ChatTemplate, request: dict[str, Any]) -> list[Any]:
     try:
-        return [200, {"prompt": template.apply(request, now).text}]
+        return [200, {"prompt": template.apply(request, _COMPARED).text}]
     except Refusal as refusal:
         return [refusal.status, refusal.http_body()]
 

@@ -14,7 +14,7 @@ from typing import Any
 from bankml.core.text.jinja.errors import LimitError
 from bankml.core.text.jinja.values import Obj
 
-MAX_STEPS = 10_000_000  # nodes, or 32 bytes of string work each
+MAX_STEPS = 5_000_000  # nodes, or 32 bytes of string work each
 MAX_STRING = 16 << 20  # bytes of any one string
 MAX_OUTPUT = 64 << 20  # bytes that all bodies print, those inside macros included
 MAX_SECONDS = 1.0  # of this thread's processor time
