@@ -30,8 +30,8 @@ _TAG = 20
 _MASK = (1 << _TAG) - 1
 MAX_OPS = 1 << 14
 
-# The team's own words, a cache line apart: run number (negative: leave), program, operations of the program.
-_RUN, _PROGRAM, _OPS = 0, 8, 16
+# The team's own words, a cache line apart: run number (negative: leave), program, operations of the program, workers inside one.
+_RUN, _PROGRAM, _OPS, _INSIDE = 0, 8, 16, 24
 _SYS_FUTEX, _SYS_YIELD = 202, 24
 _FUTEX_WAIT, _FUTEX_WAKE = 128, 129
 _SPINS = 2000
@@ -103,10 +103,12 @@ def _member(team, counters, thread):
         if run < 0:
             return
         seen = run
+        atomic_add(team + 192, 1)
         program = atomic_load(team + 64)
         n_ops = atomic_load(team + 128)
         if atomic_load(team) == run:
             _work(program, n_ops, counters, run, thread)
+        atomic_add(team + 192, -1)
 
 
 @njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
@@ -131,6 +133,13 @@ def _execute(team, counters, run, program, n_ops):
                 pause(0)
 
 
+@njit("void(intp)", cache=True, nogil=True, error_model="numpy")
+def _settle(team):
+    """Wait until no worker is inside a program; one that comes late finds the run gone."""
+    while atomic_add(team + 192, 0) != 0:
+        syscall6(24, 0, 0, 0, 0, 0)
+
+
 @njit("void(intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _dismiss(team, counters):
     """Tell every worker to leave."""
@@ -148,7 +157,7 @@ def aligned(n_bytes: int) -> np.ndarray:
 class Team:
     """`threads` threads, the caller's among them, that run programs one at a time.
 
-    A program is an int64 array of shape (operations, OP_FIELDS); it and all it points at must outlive the run.
+    A program is an int64 array of shape (operations, OP_FIELDS); it and all it points at must live until `release` or `close`.
     """
 
     def __init__(self, threads: int):
@@ -171,6 +180,15 @@ class Team:
         """Run the program to its end. Not reentrant."""
         self._run += 1
         _execute(*self._addresses(), self._run, program.ctypes.data, len(program))
+
+    def release(self) -> None:
+        """Return when no worker reads any program any more, so that the last one may be freed.
+
+        A run is over when its chunks are done; a worker that was late may still be walking the table then.
+        """
+        self._run += 1
+        _execute(*self._addresses(), self._run, self._addresses()[0], 0)
+        _settle(self._addresses()[0])
 
     def close(self) -> None:
         """Dismiss the workers and wait for them. Safe to call twice."""

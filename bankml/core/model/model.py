@@ -174,6 +174,7 @@ class Model:
         buffers.tokens_block.bytes[: 8 * count].view(np.int64)[:] = tokens
         program.set(count, pos, 0)
         self._team.execute(program.table)
+        self._team.release()
         out = {f"l_out-{layer}": block.floats((count, width))[:, : p.n_embd].copy() for layer, block in taps.items()}
         out["result_output"] = buffers.logits_block.floats((count, buffers.vocab))[:, : p.n_vocab].copy()
         return out
