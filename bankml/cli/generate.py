@@ -68,16 +68,15 @@ def command(
     """
     model, prompt = _model_and_prompt(words, model_option, given=messages is not None)
     chat = _messages(messages, prompt, system, raw)
-    engine = _open(model, fork, allow_unpinned, ctx, threads, llama_threads)
-    completion = _start(engine, chat, max_tokens, list(stop), {k: v for k, v in sampling.items() if v is not None})
-    try:
+    given = {name: value for name, value in sampling.items() if value is not None}
+    with (
+        _open(model, fork, allow_unpinned, ctx, threads, llama_threads) as engine,
+        _start(engine, chat, max_tokens, list(stop), given) as completion,
+    ):
         if as_json:
             click.echo(json.dumps(_report(engine, completion.run(), llama_threads), ensure_ascii=False, indent=2))
         else:
             _stream(completion)
-    finally:
-        completion.close()
-        engine.close()
 
 
 def _model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> tuple[str | None, str | None]:

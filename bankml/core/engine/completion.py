@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from bankml.core.engine.release import Release, cut_character
 from bankml.core.refusal import Refusal
@@ -39,6 +39,9 @@ class Step:
 
 class Completion:
     """An answer that is made while it is iterated, once. Afterwards the totals stand.
+
+    From its first step to its last it has the engine to itself: one that is left before its end is closed, by :meth:`close` or a
+    ``with`` statement.
 
     Attributes:
         tokens: what was generated, the end token included.
@@ -89,6 +92,12 @@ class Completion:
 
     def __next__(self) -> Step:
         return next(self._steps)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def cancel(self) -> None:
         """Stop before the next token; from any thread."""
