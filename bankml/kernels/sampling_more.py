@@ -40,6 +40,9 @@ _options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 _MIROSTAT_TOKENS = 100
 _TWO = np.float32(2)
+_INVERSE_WIDTH = _ONE / np.float32(0.3)
+_PEAK = np.float32(5)
+_SHARPNESS = np.float32(10)
 
 
 @njit(types.void(_I, _F, _S, _I, _F), **_options)
@@ -306,3 +309,30 @@ def repeat_lengths(recent, n, limit, lengths):
 def single_log(x):
     """The C library's logf."""
     return logf(x)
+
+
+@njit(types.int64(_I, _F, _F, _S, types.float32, _F, _F, _MT), **_options)
+def adaptive_p(ids, logit, p, state, target, average, original, mt):
+    """Select with a preference for candidates whose probability is near to what brings the running average to ``target``.
+
+    ``average`` holds the weighted sum of what was selected, and the weights; ``original`` takes the probabilities as they were.
+    A negative target only selects.
+
+    Source: llama_sampler_adaptive_p_apply.
+    """
+    size = state[SIZE]
+    softmax(logit, p, state)
+    if target >= _ZERO:
+        wanted = min(target, _ONE)
+        if average[1] != _ZERO:
+            wanted = _TWO * wanted - average[0] / average[1]
+            wanted = min(max(wanted, _ZERO), _ONE)
+        for i in range(size):
+            original[i] = p[i]
+            if logit[i] != -_INF:
+                away = abs((p[i] - wanted) * _INVERSE_WIDTH)
+                logit[i] = _PEAK - _SHARPNESS * away * away / (_ONE + away)
+        softmax(logit, p, state)
+    at = _discrete(p, size, mt)
+    state[SELECTED] = at
+    return ids[at]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bankml.core.sampling.candidates import Candidates, Floats, generator
 from bankml.core.sampling.params import RANDOM_SEED, SamplingParams
 from bankml.core.sampling.samplers import (
+    AdaptiveP,
     Dist,
     Forgetful,
     LogitBias,
@@ -96,11 +97,14 @@ def _steps(params: SamplingParams, seed: int, n_vocab: int, vocabulary: Pieces |
         steps.append(Temperature(params.temperature))
         steps.append(Mirostat(params.mirostat, n_vocab, params.mirostat_tau, params.mirostat_eta, generator(seed)))
         return steps
-    for name in params.samplers:
+    for name in (each for each in params.samplers if each != "adaptive_p"):
         step = _step(name, params, seed, n_vocab, vocabulary)
         if step is not None:
             steps.append(step)
-    steps.append(Dist(generator(seed)))
+    if "adaptive_p" in params.samplers:
+        steps.append(AdaptiveP(n_vocab, params.adaptive_target, params.adaptive_decay, generator(seed)))
+    else:
+        steps.append(Dist(generator(seed)))
     return steps
 
 

@@ -24,7 +24,7 @@ from bankml.core.sampling.numbers import (
     to_uint32,
     type_error,
 )
-from bankml.core.sampling.params import SamplingParams, chain_from_letters, chain_from_names, f32
+from bankml.core.sampling.params import CHAIN, SamplingParams, chain_from_letters, chain_from_names, f32
 
 MAX_BREAKERS = 64
 """Each is sought in every token of the vocabulary."""
@@ -145,10 +145,8 @@ def check(params: SamplingParams) -> None:
         raise _init_error("penalty_freq must be finite")
     if not _finite(params.presence_penalty):
         raise _init_error("penalty_present must be finite")
-    if params.mirostat == 0:
-        for name in ("infill", "adaptive_p"):
-            if name in params.samplers:
-                raise unsupported("samplers", name, "penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature")
+    if params.mirostat == 0 and "infill" in params.samplers:
+        raise unsupported("samplers", "infill", ", ".join((*CHAIN, "adaptive_p")))
 
 
 def unsupported(name: str, found: str, allowed: str) -> Refusal:

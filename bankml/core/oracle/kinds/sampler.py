@@ -107,7 +107,9 @@ def _any(roll: list[int], n: int) -> list[list[Any]]:
     ]
     order = sorted(range(len(choices)), key=lambda k: uniform_bits(len(choices), roll[20])[k])
     chain = [choices[k] for k in order[: 1 + roll[21] % 5]]
-    ending = roll[22] % 4
+    ending = roll[22] % 5
+    if ending == 4:
+        return [*chain, ["adaptive_p", n, (-1.0, 0.0, 0.3, 0.9, 1.0)[roll[23] % 5], (0.0, 0.5, 0.99)[roll[14] % 3], roll[7]]]
     if ending == 1:
         return [*chain, ["mirostat", 1, n, (1.0, 5.0)[roll[23] % 2], 0.1, roll[7]]]
     if ending == 2:
@@ -180,6 +182,9 @@ def _step(name: str, *numbers: Any) -> Step:
     if name == "mirostat":
         version, n_vocab, tau, eta, seed = numbers
         return samplers.Mirostat(version, n_vocab, tau, eta, generator(seed))
+    if name == "adaptive_p":
+        n_vocab, target, decay, seed = numbers
+        return samplers.AdaptiveP(n_vocab, target, decay, generator(seed))
     plain: dict[str, Callable[..., Step]] = {
         "top_k": samplers.TopK,
         "top_p": samplers.TopP,
@@ -227,6 +232,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "dist": (ctypes.c_uint32,),
     "penalties": (ctypes.c_int32, ctypes.c_int32, ctypes.c_float, ctypes.c_float, ctypes.c_float),
     "logit_bias": (ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p),
+    "adaptive_p": (ctypes.c_float, ctypes.c_float, ctypes.c_uint32),
     "mirostat": (ctypes.c_int32, ctypes.c_uint32, ctypes.c_float, ctypes.c_float, ctypes.c_int32),
     "mirostat_v2": (ctypes.c_uint32, ctypes.c_float, ctypes.c_float),
 }
@@ -282,6 +288,8 @@ class _Library:
             if version == 1:
                 return int(self._library.llama_sampler_init_mirostat(size, seed, tau, eta, 100))
             return int(self._library.llama_sampler_init_mirostat_v2(seed, tau, eta))
+        if name == "adaptive_p":
+            return int(self._library.llama_sampler_init_adaptive_p(*numbers[1:]))
         named = {"typ_p": "typical", "temperature": "temp_ext"}.get(name, name)
         return int(getattr(self._library, f"llama_sampler_init_{named}")(*numbers))
 
