@@ -15,7 +15,8 @@ class Architecture:
     """Switches of the common graph.
 
     `neox`: the rotation pairs i with i + dims/2 instead of 2i with 2i+1. `qk_norm`: each head of Q and K passes an RMS norm
-    before the rotation. The biases are optional tensors that b11192 looks for.
+    before the rotation. `square_attention`: all heads together must be as wide as the embedding. The biases are optional
+    tensors that b11192 looks for.
     """
 
     name: str
@@ -25,14 +26,14 @@ class Architecture:
     output_bias: bool = False
     output_projection_bias: bool = False
     feed_forward_bias: bool = False
-    reads_attention_scale: bool = False
+    square_attention: bool = False
 
 
 ARCHITECTURES = {
     a.name: a
     for a in (
-        Architecture("llama", rope_factors=True, output_projection_bias=True, feed_forward_bias=True, reads_attention_scale=True),
-        Architecture("qwen2", neox=True, output_bias=True),
+        Architecture("llama", rope_factors=True, output_projection_bias=True, feed_forward_bias=True),
+        Architecture("qwen2", neox=True, output_bias=True, square_attention=True),
         Architecture("qwen3", neox=True, qk_norm=True),
     )
 }

@@ -7,7 +7,6 @@ Three modes take the three attention kernels and the matching row kernels of the
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -380,7 +379,6 @@ class _Writer:
 
     def _attention_words(self, layer: int) -> int:
         p, b, cache = self.p, self.b, self.g.cache
-        scale = p.attention_scale or 1.0 / math.sqrt(p.head_dim)
         block = self.to.block(
             cache_q8.ATTENTION_FIELDS,
             {
@@ -389,7 +387,7 @@ class _Writer:
                 attention.DIM: p.head_dim, attention.CELLS: cache.cells, attention.SPAN: cache.cells,
                 attention.SPANS: self.spans, attention.PARTIALS: b.partials, attention.OUT: b.att,
                 attention.OUT_STRIDE: b.q_width, attention.SCRATCH: b.attention_scratch,
-                attention.SCRATCH_STRIDE: b.scratch_stride, attention.SCALE: float_word(scale),
+                attention.SCRATCH_STRIDE: b.scratch_stride, attention.SCALE: float_word(p.attention_scale),
                 cache_q8.Q_TURN: turns(p.head_dim)[0], cache_q8.OUT_TURN: turns(p.head_dim)[1],
             },
         )  # fmt: skip

@@ -131,6 +131,14 @@ def plan(gguf: GgufFile) -> Plan:
             found=f"key {head_dim}, value {value_dim}",
             allowed="equal, a multiple of 32",
         )
+    if architecture.square_attention and n_head * head_dim != n_embd:
+        raise Refusal(
+            "model.head-width",
+            f"{architecture.name}'s heads together must be as wide as the embedding, as in b11192",
+            where=f"key {architecture.name}.attention.key_length",
+            found=f"{n_head} heads of {head_dim}",
+            allowed=f"{n_embd} together",
+        )
     rot = header.integer("rope.dimension_count", head_dim)
     if rot != head_dim:
         raise Refusal(
@@ -146,7 +154,6 @@ def plan(gguf: GgufFile) -> Plan:
         missing = "key tokenizer.ggml.tokens" if tokens is None else "tensor token_embd.weight"
         raise Refusal("model.missing", f"the file has no {missing}", where=missing)
     n_vocab = embedding.dims[1] if len(embedding.dims) > 1 else 0
-    scale = header.real("attention.scale", 0.0) if architecture.reads_attention_scale else 0.0
     built = Plan(
         architecture=architecture,
         name=_optional_text(gguf, "general.name"),
@@ -159,7 +166,8 @@ def plan(gguf: GgufFile) -> Plan:
         n_head_kv=n_head_kv,
         head_dim=head_dim,
         eps=header.real("attention.layer_norm_rms_epsilon"),
-        attention_scale=scale,
+        # In float32 steps; the llama graph does not read attention.scale.
+        attention_scale=_f32(1.0 / _f32(math.sqrt(head_dim))),
         rope=_rope(header, rot),
         rope_factors="rope_freqs.weight" if architecture.rope_factors and "rope_freqs.weight" in gguf.tensors else None,
         tied="output.weight" not in gguf.tensors,
