@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,29 @@ def test_penalties_forget_what_leaves_the_window():
 def test_suppressed_tokens_are_never_said():
     sampler = Sampler(SamplingParams.greedy(), 10, suppressed=[9, 8])
     assert sampler.sample(np.arange(10, dtype=np.float32)) == 7
+
+
+@pytest.mark.parametrize("large", [3.4028234663852886e38, -3.4028234663852886e38])
+def test_numbers_at_the_limit_of_floats(large):
+    params = SamplingParams(
+        seed=1,
+        frequency_penalty=large,
+        presence_penalty=large,
+        dry_multiplier=large,
+        dry_allowed_length=0,
+        dynatemp_range=large,
+        dynatemp_exponent=large,
+        top_n_sigma=abs(large),
+        typical_p=large,
+        min_keep=2**31 - 1,
+        repeat_last_n=2**31 - 1,
+        top_k=2**31 - 1,
+    )
+    for changed in ({}, {"mirostat": 1, "mirostat_tau": large}, {"mirostat": 2, "mirostat_eta": large}):
+        sampler = Sampler(replace(params, **changed), 2000)
+        for token in (1, 2, 1, 2):
+            sampler.accept(token)
+        assert all(0 <= sampler.sample(logits()) < 2000 for _ in range(3))
+    adaptive = Sampler(SamplingParams(samplers=("adaptive_p",), adaptive_target=large, adaptive_decay=0.99), 2000)
+    adaptive.accept(adaptive.sample(logits()))
+    assert 0 <= adaptive.sample(logits()) < 2000

@@ -208,7 +208,8 @@ class Mirostat(Forgetful):
         self.n_vocab = n_vocab
         self.tau = np.float32(tau)
         self.eta = np.float32(eta)
-        self.mu: Floats = np.array([np.float32(2) * self.tau], np.float32)
+        with np.errstate(over="ignore"):
+            self.mu: Floats = np.array([np.float32(2) * self.tau], np.float32)
         self.rng = rng
 
     def apply(self, c: Candidates) -> None:
@@ -231,7 +232,8 @@ class AdaptiveP:
         self.target = np.float32(target)
         self.decay = np.float32(min(max(decay, 0.0), float(np.float32(0.99))))
         share = np.float32(1) - self.decay
-        self.average: Floats = np.array([self.target / share, np.float32(1) / share], np.float32)
+        with np.errstate(over="ignore"):
+            self.average: Floats = np.array([self.target / share, np.float32(1) / share], np.float32)
         self.original: Floats = np.empty(n_vocab, np.float32)
         self.pending = (-1, -1)
         self.rng = rng
@@ -239,8 +241,9 @@ class AdaptiveP:
     def accept(self, token: int) -> None:
         """Source: llama_sampler_adaptive_p_accept."""
         if token == self.pending[0]:
-            self.average[0] = self.original[self.pending[1]] + self.decay * self.average[0]
-            self.average[1] = np.float32(1) + self.decay * self.average[1]
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.average[0] = self.original[self.pending[1]] + self.decay * self.average[0]
+                self.average[1] = np.float32(1) + self.decay * self.average[1]
         self.pending = (-1, -1)
 
     def apply(self, c: Candidates) -> None:
