@@ -89,14 +89,15 @@ def columns(n: int, k: int, seed: int, *, edges: bool) -> Floats:
     return np.stack([activations(shape, k, seed + j) for j, shape in enumerate(shapes)])
 
 
-def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool) -> Bytes:
+def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool, power: int = 0) -> Bytes:
     """The file bytes of rows x k weights: any quants, scales of both signs and of a usual size.
 
-    With `edges` some blocks have a zero, a subnormal or a large scale, and quants that are all smallest or all largest.
+    With `edges` some blocks have a zero, a subnormal or a large scale, and quants that are all smallest or all largest. Other
+    scales are multiplied by 2^power.
     """
     kind = TYPES[TYPE_IDS[type_name]]
     if kind.block == 1:
-        return _float_weights(type_name, rows * k, seed, edges)
+        return _float_weights(type_name, rows * k, seed, edges, power)
     count = rows * (k // kind.block)
     bits = uniform_bits((count * kind.bytes + 7) // 8, seed)
     blocks = bits.view(np.uint8)[: count * kind.bytes].reshape(count, kind.bytes).copy()
@@ -107,7 +108,7 @@ def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool) -> Byt
         blocks[roll % np.uint64(14) == 2] = 0x80
         blocks[roll % np.uint64(14) == 3] = 0x7F
     for number, offset in enumerate(_HALVES.get(type_name, ())):
-        scale = (plain(count, seed + 3_000_003 + number) / 32).astype(np.float16)
+        scale = np.ldexp(plain(count, seed + 3_000_003 + number), power - 5).astype(np.float16)
         if edges:
             special = np.array([0.0, -0.0, 2.0**-24, -(2.0**-20), 1000.0, -3.0], np.float16)
             pick = (roll >> np.uint64(8)) % np.uint64(12)
@@ -115,15 +116,15 @@ def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool) -> Byt
         blocks[:, offset : offset + 2] = scale.astype("<f2").view(np.uint8).reshape(count, 2)
     if type_name == "MXFP4":
         first, count_of = (20, 200) if edges else (118, 16)
-        blocks[:, 0] = (roll >> np.uint64(32)) % np.uint64(count_of) + np.uint64(first)
+        blocks[:, 0] = (roll >> np.uint64(32)) % np.uint64(count_of) + np.uint64(first + power)
     if type_name == "NVFP4":
         blocks[:, :4] &= 0x7F
         blocks[:, :4] %= 0x7F
     return blocks.reshape(-1)
 
 
-def _float_weights(type_name: str, n: int, seed: int, edges: bool) -> Bytes:
-    x = plain(n, seed) / np.float32(8)
+def _float_weights(type_name: str, n: int, seed: int, edges: bool, power: int) -> Bytes:
+    x = np.ldexp(plain(n, seed), power - 3)
     if edges:
         roll = uniform_bits(n, seed + 2_000_003)
         special = np.array([0.0, -0.0, 2.0**-24, -(2.0**-20), 60000.0, 2.0**-14], np.float32)

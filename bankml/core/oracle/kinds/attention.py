@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,8 +93,8 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def scale_of(case: Case) -> float:
-    """What llama.cpp multiplies the scores with."""
-    return 1.0 / math.sqrt(case["dim"])
+    """What llama.cpp multiplies the scores with, in float32 steps."""
+    return float(np.float32(1) / np.sqrt(np.float32(case["dim"])))
 
 
 def padded(case: Case) -> int:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,12 @@ from bankml.core.oracle.kinds.sampler import uniform_bits
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
+    from bankml.core.oracle.kinds._small_models import Shape
     from bankml.core.oracle.reference import Reference
 
 Floats = npt.NDArray[np.float32]
+Answers = dict[str, Any]
+"""``n_ctx``, ``n_vocab``, ``traces`` and ``scripts`` of one model."""
 
 TRACES = (1, 28, 63, 64, 150)
 """Rows of the micro-batches whose inner rows are compared: 1, few, and both sides of the tiled kernel's border."""
@@ -29,11 +33,16 @@ SCRIPTS = {
     4: (512, 1, 1, 40, 1),
 }
 """The reference's threads: sizes of micro-batches, one after the other; the logits of each one's last row are compared."""
+SMALL_TRACES = (1, 5, 11, 65)
+SMALL_SCRIPTS = {3: (300, 1, 7, 1, 210, 1, 1, 4, 64, 1)}
 _CTX = 2048
 
 
 class Model:
-    """Kind ``model``. Options: ``seed`` of the tokens; ``traces`` and ``scripts`` as TRACES and SCRIPTS."""
+    """Kind ``model``. With a model: that one. Without: small models of every architecture, made from a stream.
+
+    Options: ``seed`` of the tokens; ``traces`` and ``scripts`` as TRACES and SCRIPTS; ``shapes``, names of small models.
+    """
 
     name = "model"
     checks = "every layer's output rows and the logits, in micro-batches of all kinds, past 512 cells with 1 to 4 threads"
@@ -42,62 +51,101 @@ class Model:
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Decode each micro-batch in libllama."""
-        from bankml.core.gguf.reader import GgufFile
-        from bankml.core.model.plan import plan
-        from bankml.core.oracle.libllama import LlamaModel
-
-        path = _needed(model)
-        with GgufFile.open(path) as gguf:
-            layers = plan(gguf).n_layer
         seed = int(options.get("seed", 1))
-        traces, scripts = [], []
-        with LlamaModel(reference, path, n_ctx=_CTX, threads=3) as llama:
-            n_vocab = llama.n_vocab
-            for n in options.get("traces", TRACES):
-                names = [f"l_out-{layer}" for layer in range(layers)]
-                logits, caught = llama.eval(tokens(n, n_vocab, seed + n), 0, rows="all", catch=names)
-                rows = {name: _stream.row_digests(caught[name].reshape(n, -1)) for name in names}
-                last, _ = llama.eval(tokens(n, n_vocab, seed + n), 0)
-                answer = {**rows, "result_output": _stream.row_digests(logits), "last": _stream.row_digests(last)}
-                traces.append({"rows": n, "seed": seed + n, "answer": answer})
-        for threads, sizes in options.get("scripts", SCRIPTS).items():
-            with LlamaModel(reference, path, n_ctx=_CTX, threads=int(threads)) as llama:
-                answer_of = [_stream.digest(llama.eval(part, pos)[0][0]) for pos, part in _parts(sizes, llama.n_vocab, seed)]
-            scripts.append({"threads": int(threads), "sizes": list(sizes), "seed": seed, "answer": answer_of})
-        return {"n_ctx": _CTX, "n_vocab": n_vocab, "traces": traces, "scripts": scripts}
+        if model is not None:
+            return _asked(
+                reference, model, _CTX, options.get("traces", TRACES), options.get("scripts", SCRIPTS), seed
+            )  # fmt: skip
+        made = []
+        for shape, path in _made(options.get("shapes")):
+            traces, scripts = options.get("traces", SMALL_TRACES), options.get("scripts", SMALL_SCRIPTS)
+            made.append({"shape": shape.name, **_asked(reference, path, 1024, traces, scripts, seed)})
+        return {"made": made}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Evaluate each micro-batch; every row of every layer, of the logits, and every step of a script count one."""
-        from bankml.core.gguf.reader import GgufFile
-        from bankml.core.model.model import Model as Player
-
-        path = _needed(model)
         tally = Tally()
-        with GgufFile.open(path) as gguf:
-            for script in body["scripts"]:
-                player = Player.load(gguf, n_ctx=body["n_ctx"], llama_threads=script["threads"])
-                try:
-                    if script is body["scripts"][0]:
-                        _hold_traces(player, body, tally)
-                    steps = zip(_parts(script["sizes"], body["n_vocab"], script["seed"]), script["answer"], strict=True)
-                    for (pos, part), recorded in steps:
-                        same = _stream.digest(_logits(player, part, pos)) == recorded
-                        tally.count(same, f"{len(part)} tokens at {pos}, {script['threads']} threads: logits")
-                finally:
-                    player.close()
+        if "made" not in body:
+            _hold(_needed(model), body, tally, "")
+            return tally
+        recorded = {answers["shape"]: answers for answers in body["made"]}
+        for shape, path in _made(list(recorded)):
+            _hold(path, recorded[shape.name], tally, f"{shape.name}: ")
         return tally
 
 
-def _hold_traces(player: Any, body: dict[str, Any], tally: Tally) -> None:
-    for trace in body["traces"]:
+def _made(names: list[str] | None) -> Iterator[tuple[Shape, Path]]:
+    """The small models of those names, or all that play, each in a file that is gone afterwards."""
+    from bankml.core.model.plan import PLAYED_TYPES
+    from bankml.core.oracle.kinds._small_models import SHAPES, write
+
+    unknown = set(names or ()) - {shape.name for shape in SHAPES}
+    if unknown:
+        raise Refusal("oracle.shape", "there is no such small model", found=", ".join(sorted(unknown)), exit_code=EXIT_OTHER)
+    for shape in SHAPES:
+        if shape.name in names if names is not None else set(shape.types) <= PLAYED_TYPES:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / f"{shape.name}.gguf"
+                write(shape, path)
+                yield shape, path
+
+
+def _asked(
+    reference: Reference, path: Path, n_ctx: int, traces: Sequence[int], scripts: Mapping[Any, Sequence[int]], seed: int
+) -> Answers:
+    """The reference's answers on one model."""
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.model.plan import plan
+    from bankml.core.oracle.libllama import LlamaModel
+
+    with GgufFile.open(path) as gguf:
+        layers = plan(gguf).n_layer
+    names = [f"l_out-{layer}" for layer in range(layers)]
+    traced, scripted = [], []
+    with LlamaModel(reference, path, n_ctx=n_ctx, threads=3) as llama:
+        n_vocab = llama.n_vocab
+        for n in traces:
+            asked = tokens(n, n_vocab, seed + n)
+            logits, caught = llama.eval(asked, 0, rows="all", catch=names)
+            rows = {name: _stream.row_digests(caught[name].reshape(n, -1)) for name in names}
+            last, _ = llama.eval(asked, 0)
+            answer = {**rows, "result_output": _stream.row_digests(logits), "last": _stream.row_digests(last)}
+            traced.append({"rows": n, "seed": seed + n, "answer": answer})
+    for threads, sizes in scripts.items():
+        with LlamaModel(reference, path, n_ctx=n_ctx, threads=int(threads)) as llama:
+            steps = [_stream.digest(llama.eval(part, pos)[0][0]) for pos, part in _parts(sizes, n_vocab, seed)]
+        scripted.append({"threads": int(threads), "sizes": list(sizes), "seed": seed, "answer": steps})
+    return {"n_ctx": n_ctx, "n_vocab": n_vocab, "traces": traced, "scripts": scripted}
+
+
+def _hold(path: Path, answers: Answers, tally: Tally, where: str) -> None:
+    """bankml's answers on one model."""
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.model.model import Model as Player
+
+    with GgufFile.open(path) as gguf:
+        for number, script in enumerate(answers["scripts"]):
+            player = Player.load(gguf, n_ctx=answers["n_ctx"], llama_threads=script["threads"])
+            try:
+                if number == 0:
+                    _hold_traces(player, answers, tally, where)
+                steps = zip(_parts(script["sizes"], answers["n_vocab"], script["seed"]), script["answer"], strict=True)
+                for (pos, part), recorded in steps:
+                    same = _stream.digest(_logits(player, part, pos)) == recorded
+                    tally.count(same, f"{where}{len(part)} tokens at {pos}, {script['threads']} threads: logits")
+            finally:
+                player.close()
+
+
+def _hold_traces(player: Any, answers: Answers, tally: Tally, where: str) -> None:
+    for trace in answers["traces"]:
         n = trace["rows"]
-        asked = tokens(n, body["n_vocab"], trace["seed"])
-        found = player.trace(asked)
-        rows = {name: _stream.row_digests(array) for name, array in found.items()}
-        rows["last"] = [_stream.digest(_logits(player, asked, 0))]
+        asked = tokens(n, answers["n_vocab"], trace["seed"])
+        found = {name: _stream.row_digests(array) for name, array in player.trace(asked).items()}
+        found["last"] = [_stream.digest(_logits(player, asked, 0))]
         for name, recorded in trace["answer"].items():
-            for row, (mine, theirs) in enumerate(zip(rows[name], recorded, strict=True)):
-                tally.count(mine == theirs, f"{name}: row {row} of {n}")
+            for row, (mine, theirs) in enumerate(zip(found[name], recorded, strict=True)):
+                tally.count(mine == theirs, f"{where}{name}: row {row} of {n}")
 
 
 def _logits(player: Any, part: Sequence[int], pos: int) -> Floats:
