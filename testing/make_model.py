@@ -54,16 +54,26 @@ def shapes(arguments: argparse.Namespace, vocab: int) -> Iterator[tuple[str, tup
     yield "output_norm.weight", (e,)
     if arguments.untied:
         yield "output.weight", (e, vocab)
+        if arguments.biases and a.output_bias:
+            yield "output.bias", (vocab,)
+    if arguments.rope_factors:
+        yield "rope_freqs.weight", (arguments.head_dim // 2,)
     for i in range(arguments.layers):
         p = f"blk.{i}."
         yield p + "attn_norm.weight", (e,)
         for part, rows in (("q", q), ("k", kv), ("v", kv)):
             yield f"{p}attn_{part}.weight", (e, rows)
-            if arguments.arch == "qwen2":
+            if arguments.arch == "qwen2" or arguments.biases:
                 yield f"{p}attn_{part}.bias", (rows,)
             if a.qk_norm and part != "v":
                 yield f"{p}attn_{part}_norm.weight", (arguments.head_dim,)
         yield p + "attn_output.weight", (q, e)
+        if arguments.biases and a.output_projection_bias:
+            yield p + "attn_output.bias", (e,)
+        if arguments.biases and a.feed_forward_bias:
+            yield p + "ffn_gate.bias", (ff,)
+            yield p + "ffn_up.bias", (ff,)
+            yield p + "ffn_down.bias", (e,)
         yield p + "ffn_norm.weight", (e,)
         yield p + "ffn_gate.weight", (e, ff)
         yield p + "ffn_up.weight", (e, ff)
@@ -76,6 +86,8 @@ def tensor(name: str, dims: tuple[int, ...], type_id: int, seed: int) -> Tensor:
     if len(dims) == 2:
         element = np.float32 if type_id == TYPE_IDS["F32"] else np.float16
         return Tensor(name, dims, type_id, (values / np.sqrt(dims[0])).astype(element))
+    if name == "rope_freqs.weight":
+        return Tensor(name, dims, TYPE_IDS["F32"], (1 + np.abs(values)).astype(np.float32))
     return Tensor(name, dims, TYPE_IDS["F32"], (0.1 * values + name.endswith("norm.weight")).astype(np.float32))
 
 
@@ -115,7 +127,19 @@ def model_keys(arguments: argparse.Namespace) -> list[Pair]:
         ("general.file_type", types.U32, TYPE_IDS[arguments.type]),
         *((f"{arch}.{key}", types.U32, value) for key, value in integers.items()),
         *((f"{arch}.{key}", types.F32, value) for key, value in reals.items()),
+        *(_setting(arch, text) for text in arguments.set),
     ]
+
+
+def _setting(arch: str, text: str) -> Pair:
+    """`key=value` under the architecture's name: an integer, a number or a string by its look."""
+    key, _, value = text.partition("=")
+    if value.isdigit():
+        return f"{arch}.{key}", types.U32, int(value)
+    try:
+        return f"{arch}.{key}", types.F32, float(value)
+    except ValueError:
+        return f"{arch}.{key}", types.STRING, value
 
 
 def main() -> None:
@@ -134,6 +158,9 @@ def main() -> None:
     parser.add_argument("--ctx", type=int, default=4096)
     parser.add_argument("--freq-base", type=float, default=10000.0)
     parser.add_argument("--untied", action="store_true", help="an output matrix of its own")
+    parser.add_argument("--biases", action="store_true", help="every bias that b11192 looks for")
+    parser.add_argument("--rope-factors", action="store_true", help="Llama-3's frequency factors")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key under the architecture's name")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     with GgufFile.open(arguments.tokenizer) as source:
