@@ -75,10 +75,13 @@ def bench_model(
 @click.argument("model", required=False)
 @click.option("--ctx", type=_POSITIVE, default=4096, show_default=True, help="KV cells.")
 @click.option("-r", "--rounds", type=_POSITIVE, default=3, show_default=True, help="Repetitions.")
+@click.option("--cold", is_flag=True, help="Measure a start without compiled kernels, too.")
 @_threads
 @_reference
 @_json
-def bench_start(model: str | None, ctx: int, rounds: int, threads: int, reference_dir: str | None, as_json: bool) -> None:
+def bench_start(
+    model: str | None, ctx: int, rounds: int, cold: bool, threads: int, reference_dir: str | None, as_json: bool
+) -> None:
     """Measure the time from a new process to its first token, and the memory that it holds.
 
     MODEL is a name from `bankml list` or a path; none means the default model.
@@ -89,7 +92,7 @@ def bench_start(model: str | None, ctx: int, rounds: int, threads: int, referenc
     reference = _build(reference_dir)
     path = resolve_model(model)
     with _Rounds(rounds) as round_done:
-        start = measure_start(path, ctx, threads, rounds, reference, round_done)
+        start = measure_start(path, ctx, threads, rounds, reference, cold, round_done)
     click.echo(json.dumps(start.as_dict(), indent=2) if as_json else _start_text(start))
 
 
@@ -145,6 +148,8 @@ def _start_text(start: Start) -> str:
         ),
         _row("peak memory, MB", _megabytes(start.resident_bytes), _megabytes(start.their_resident_bytes)),
     ]
+    if start.cold_seconds is not None:
+        lines.append(_row("the first start of all, s", f"{start.cold_seconds:.1f}"))
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -159,7 +164,7 @@ def _rates(mine: Samples | None, theirs: Samples | None) -> list[str]:
 
 
 def _row(name: str, *cells: str) -> str:
-    return f"{name:<24}" + "".join(f"{cell:<26}" for cell in cells)
+    return f"{name:<26}" + "".join(f"{cell:<26}" for cell in cells)
 
 
 def _megabytes(value: int | None) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.bench.process import peak_resident_bytes, run_measured
 from bankml.core.bench.samples import Samples
+from bankml.core.home import forks_dir
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
@@ -28,6 +30,8 @@ class Start:
     ctx: int
     seconds: Samples
     resident_bytes: int
+    cold_seconds: float | None = None
+    """The same with no kernel compiled yet: once for each version on a machine."""
     their_seconds: Samples | None = None
     their_resident_bytes: int | None = None
     reference: dict[str, Any] | None = None
@@ -40,6 +44,8 @@ class Start:
             **self.seconds.as_dict("first_token_seconds"),
             "resident_bytes": self.resident_bytes,
         }
+        if self.cold_seconds is not None:
+            told["cold_first_token_seconds"] = self.cold_seconds
         if self.their_seconds is not None:
             told["reference"] = {
                 **(self.reference or {}),
@@ -55,18 +61,22 @@ def measure_start(
     threads: int,
     rounds: int,
     reference: Reference | None = None,
+    cold: bool = False,
     round_done: Callable[[], object] | None = None,
 ) -> Start:
     """Start ``bankml generate`` and, with a reference, llama-server, in turn; both answer one token to the same prompt.
 
+    ``cold`` first measures one start that compiles every kernel that it needs.
+
     Raises:
         Refusal: a process failed.
     """
-    command = [sys.executable, "-m", "bankml", "generate", str(path), PROMPT]
+    command = [sys.executable, "-m", "bankml", "generate", str(path.resolve()), PROMPT]
     command += ["--max", "1", "--ctx", str(ctx), "--threads", str(threads)]
     mine: list[float] = []
     theirs: list[float] = []
     resident = their_resident = 0
+    cold_seconds = _cold_start(command) if cold else None
     # One start that is not counted: it compiles what is not compiled yet and brings the file into memory.
     run_measured(command, os.environ, "bankml generate")
     for _ in range(rounds):
@@ -79,9 +89,16 @@ def measure_start(
             their_resident = max(their_resident, held)
         if round_done is not None:
             round_done()
+    start = Start(path, ctx, Samples.of(mine), resident, cold_seconds)
     if reference is None:
-        return Start(path, ctx, Samples.of(mine), resident)
-    return Start(path, ctx, Samples.of(mine), resident, Samples.of(theirs), their_resident, reference.facts())
+        return start
+    return replace(start, their_seconds=Samples.of(theirs), their_resident_bytes=their_resident, reference=reference.facts())
+
+
+def _cold_start(command: list[str]) -> float:
+    with tempfile.TemporaryDirectory(prefix="bankml-cold-") as empty:
+        environment = os.environ | {"BANKML_HOME": empty, "BANKML_FORKS": str(forks_dir())}
+        return run_measured(command, environment, "bankml generate").first_byte_seconds
 
 
 def _their_start(reference: Reference, path: Path, ctx: int, threads: int) -> tuple[float, int]:
