@@ -90,16 +90,23 @@ def many_rows(step, zeros, result, columns, step1, zeros1, result1, packed, rati
     first = chunk // parts * column_part
     last = min(total, first + column_part)
     chunk = chunk % parts
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        w = ld_i64(args, 0) + g * blocks * packed
+    end = part_start(groups, parts, chunk + 1)
+    some = max(1, 131072 // (blocks * packed))
+    for start in range(part_start(groups, parts, chunk), end, some):
+        # These groups stay in the second cache, and a tile of activation rows in the first while it meets them.
+        stop = min(end, start + some)
         j = first
         while j + columns <= last:
-            acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
-            out = result(acc)
-            for c in range(columns):
-                finish(args, j + c, g, out[c])
+            for g in range(start, stop):
+                w = ld_i64(args, 0) + g * blocks * packed
+                acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
+                out = result(acc)
+                for c in range(columns):
+                    finish(args, j + c, g, out[c])
             j += columns
         while j < last:
-            one = _group(step1, zeros1, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
-            finish(args, j, g, result1(one)[0])
+            for g in range(start, stop):
+                w = ld_i64(args, 0) + g * blocks * packed
+                one = _group(step1, zeros1, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
+                finish(args, j, g, result1(one)[0])
             j += 1
