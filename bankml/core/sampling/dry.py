@@ -45,7 +45,10 @@ class Pieces(Protocol):
 
 
 _KNOWN: WeakKeyDictionary[Pieces, dict[tuple[str, ...], Breakers]] = WeakKeyDictionary()
-"""What a vocabulary was asked for last; walking all of its tokens takes a tenth of a second."""
+"""What a vocabulary was asked for last."""
+
+_WORDS: WeakKeyDictionary[Pieces, list[bytes]] = WeakKeyDictionary()
+"""The text of every token; making it takes a few tenths of a second."""
 
 
 def breakers(strings: Sequence[str], vocabulary: Pieces) -> Breakers:
@@ -64,11 +67,13 @@ def breakers(strings: Sequence[str], vocabulary: Pieces) -> Breakers:
 
 
 def _found(strings: Sequence[str], vocabulary: Pieces) -> Breakers:
-    words = [vocabulary.decode([token], special=True) for token in range(vocabulary.n_vocab)]
+    words = _WORDS.get(vocabulary)
+    if words is None:
+        words = _WORDS[vocabulary] = [vocabulary.decode([token], special=True) for token in range(vocabulary.n_vocab)]
     found: Breakers = {}
     for string in strings:
         # A C string: it ends at its first zero byte.
-        breaker = string.encode().split(b"\0")[0][:MAX_BREAKER_BYTES]
+        breaker = string.encode("utf-8", "surrogatepass").split(b"\0")[0][:MAX_BREAKER_BYTES]
         if breaker:
             _overlaps(breaker, words, _tail_encoder(vocabulary), found)
     return found

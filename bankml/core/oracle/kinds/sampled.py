@@ -80,6 +80,8 @@ def samplers() -> list[Step]:
         {"samplers": []},
         {"samplers": ["top_k", "penalties", "dry", "typ"], "repeat_penalty": 1.2, "dry_multiplier": 1.0, "typical_p": 0.8},
         {"samplers": ["xtc", "top_p", "top_k", "temperature", "top_p"], "xtc_probability": 0.9, "top_p": 0.8},
+        {"samplers": ["top_k", "adaptive_p"], "adaptive_target": 0.4, "adaptive_decay": 0.5},
+        {"samplers": ["adaptive_p", "min_p"], "adaptive_target": -1, "min_p": 0.02},
         together,
         {**together, "top_k": 0, "min_keep": 4},
     )
