@@ -66,6 +66,7 @@ _TABLE = {
     23: _Row("IQ4_XS", "iq4_xs", rows.FORM_Q8K),
     30: _Row("BF16", "floats", rows.FORM_BF16),
     39: _Row("MXFP4", "mxfp4", rows.FORM_Q8, "mxfp4_odd"),
+    41: _Row("Q1_0", "q1_0", rows.FORM_Q8),
     42: _Row("Q2_0", "q2_0", rows.FORM_Q8),
 }
 TYPE_IDS = frozenset(_TABLE)

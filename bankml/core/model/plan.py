@@ -14,7 +14,7 @@ from bankml.core.model.architectures import ARCHITECTURES, Architecture
 from bankml.core.refusal import Refusal
 
 PLAYED_TYPES = {
-    "F32", "F16", "BF16",
+    "F32", "F16", "BF16", "Q1_0", "Q2_0",
     "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4",
 }  # fmt: skip
 

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Q1_0 weights times q8_0 activations, in the order of the reference's vec_dot, by tables.
+
+File block, 128 weights: ``half d, byte q[16]``, a bit each; weight = bit ? d : -d.
+Packed group of W rows, per block: ``half d[W], word q[4][W]``: a word for each 32 activations, four bits a lane.
+
+Per output and block: A[L] = dy0*dot of 4, A[L] = fma(dy_s, dot of 4, A[L]) for s = 1..3, acc[L] = fma(d, A[L], acc[L]); HS-A.
+dy is a half and the dot product below 512, so their product is exact and the fma is a sum. So each four activations have a table
+of that product for every pattern of four bits, a vector long, and a permutation looks it up for W rows. A vector of eight
+holds the patterns whose highest bit is set; the others are their negatives, and the packed bits say which.
+
+Source: ggml_vec_dot_q1_0_q8_0, ggml-cpu/arch/x86/quants.c.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import njit, types
+
+from .isa import W
+from .matmul import finish, part_start
+from .simd import ADDR, F32, FW, I8, I32, I64, IW, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .team import kernel
+
+BLOCK, BYTES = 128, 18
+MINUS_OFFSET = -1
+PACKED = W * BYTES
+_Q = 2 * W
+# Tables of 32 activations: eight of W floats.
+_TABLES = 8 * 4 * W
+# Weight blocks whose tables are held at a time, and groups whose sums wait for the next ones: both fit the first two caches.
+_SPAN1, _GROUPS1 = (12, 64) if W == 16 else (24, 128)
+_COLUMNS, _SPAN, _GROUPS = (3, 4, 64) if W == 16 else (1, 24, 128)
+
+
+def _stack(name, size):
+    """Memory of the calling function."""
+
+    def emit(E, _):
+        with E.b.goto_entry_block():
+            memory = E.b.alloca(ir.ArrayType(I8, size))
+        return E.b.ptrtoint(memory, I64)
+
+    return mk(name, types.intp, (ADDR,), emit)
+
+
+def _build(E, to, y, d, x):
+    """The eight tables of 32 activations."""
+    words = [sum((2 if (p | (16 - W)) >> e & 1 else 0) << 8 * e for e in range(4)) for p in range(W)]
+    signs = ir.Constant(IW, words)
+    scale = E.splat_ld(F32, d)
+    for lane in range(8):
+        dots = E.dot_u8s8(E.splat_ld(I32, x, 4 * lane), signs, E.splat_ld(I32, y, 4 * lane))
+        E.st(E.mul(E.i2f(dots), scale), to, 4 * W * lane)
+
+
+def _pick(E, table, index):
+    if W == 16:
+        return E.call("llvm.x86.avx512.permvar.sf.512", FW, [table, index])
+    found = E.b.bitcast(E.call("llvm.x86.avx2.permps", FW, [table, index]), IW)
+    sign = E.b.and_(E.b.shl(index, E.const(I32, 28, W)), E.const(I32, -(1 << 31), W))
+    return E.b.bitcast(E.b.xor(found, sign), FW)
+
+
+def _step(columns, span):
+    count = 8 * columns
+
+    def emit(E, values, w, tables, ahead):
+        flat = E.untup(values, count)
+        for line in range(0, PACKED, 64):
+            E.prefetch(E.b.add(w, ahead), line)
+        d = E.ld_f16(w)
+        words = [E.ld(IW, w, _Q + 4 * W * s) for s in range(4)]
+        for lane in range(8):
+            sums = [None] * columns
+            for s, word in enumerate(words):
+                index = E.b.lshr(word, E.const(I32, 4 * lane, W)) if lane else word
+                for c in range(columns):
+                    table = E.ld(FW, tables, _TABLES * (4 * span * c + s) + 4 * W * lane)
+                    found = _pick(E, table, index)
+                    sums[c] = found if sums[c] is None else E.add(sums[c], found)
+            for c in range(columns):
+                flat[8 * c + lane] = E.fma(d, sums[c], flat[8 * c + lane])
+        return E.tup(flat)
+
+    state = tup(f32xw, count)
+
+    def load(E, at):
+        return E.tup([E.ld(FW, at, 4 * W * i) for i in range(count)])
+
+    def store(E, at, values):
+        for i, v in enumerate(E.untup(values, count)):
+            E.st(v, at, 4 * W * i)
+
+    def end(E, values):
+        flat = E.untup(values, count)
+        return E.tup([E.hsum_a(flat[8 * c : 8 * c + 8]) for c in range(columns)])
+
+    return (
+        mk(f"q1_0_step{columns}", state, (state, ADDR, ADDR, ADDR), emit),
+        mk(f"q1_0_zeros{columns}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count)),
+        mk(f"q1_0_load{columns}", state, (ADDR,), load),
+        mk(f"q1_0_store{columns}", types.void, (ADDR, state), store),
+        mk(f"q1_0_result{columns}", tup(f32xw, columns), (state,), end),
+    )
+
+
+_build8 = mk("q1_0_build", types.void, (ADDR,) * 4, _build)
+_step1, _zeros1, _load1, _store1, _result1 = _step(1, _SPAN1)
+_stepn, _zerosn, _loadn, _storen, _resultn = _step(_COLUMNS, _SPAN)
+_stack1 = _stack("q1_0_stack1", 4 * _SPAN1 * _TABLES + _GROUPS1 * 32 * W + 64)
+_stackn = _stack("q1_0_stackn", _COLUMNS * (4 * _SPAN * _TABLES + _GROUPS * 32 * W) + 64)
+
+
+@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def _fill(tables, y, blocks, first, last):
+    """The tables of weight blocks first..last for the formed row at y."""
+    d = y + 128 * blocks
+    x = d + 32 * blocks
+    for a in range(4 * first, 4 * last):
+        _build8(tables + _TABLES * (a - 4 * first), y + 32 * a, d + 4 * a, x + 32 * a)
+
+
+@njit(nogil=True, error_model="numpy")
+def _tile(step, zeros, load, store, result, columns, span, memory, args, y, stride, j, first, last):
+    """Columns j.. of row groups first..last. The tables lie at `memory`, the sums after them."""
+    blocks = ld_i64(args, 2)
+    memory = (memory + 63) // 64 * 64
+    sums = memory + columns * span * (4 * _TABLES)
+    for start in range(0, blocks, span):
+        stop = min(blocks, start + span)
+        for c in range(columns):
+            _fill(memory + c * span * (4 * _TABLES), y + c * stride, blocks, start, stop)
+        for g in range(first, last):
+            at = sums + (g - first) * columns * (32 * W)
+            acc = zeros(0) if start == 0 else load(at)
+            w = ld_i64(args, 0) + g * blocks * PACKED
+            for b in range(start, stop):
+                acc = step(acc, w + b * PACKED, memory + (b - start) * (4 * _TABLES), blocks * PACKED)
+            if stop < blocks:
+                store(at, acc)
+            else:
+                out = result(acc)
+                for c in range(columns):
+                    finish(args, j + c, g, out[c])
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    groups, parts = ld_i64(args, 1), ld_i64(args, 9)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    memory = _stack1(0)
+    end = part_start(groups, parts, chunk + 1)
+    for g in range(part_start(groups, parts, chunk), end, _GROUPS1):
+        _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, memory, args, y, 0, 0, g, min(end, g + _GROUPS1))
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    groups, parts = ld_i64(args, 1), ld_i64(args, 9)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    columns, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(columns, first + column_part)
+    chunk = chunk % parts
+    memory, memory1 = _stackn(0), _stack1(0)
+    end = part_start(groups, parts, chunk + 1)
+    for g in range(part_start(groups, parts, chunk), end, _GROUPS):
+        j = first
+        stop = min(end, g + _GROUPS)
+        while j + _COLUMNS <= last:
+            at = y + j * stride
+            _tile(_stepn, _zerosn, _loadn, _storen, _resultn, _COLUMNS, _SPAN, memory, args, at, stride, j, g, stop)
+            j += _COLUMNS
+        while j < last:
+            _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, memory1, args, y + j * stride, stride, j, g, stop)
+            j += 1
+
+
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack(source, packed, rows, blocks, first, last):
+    """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
+    for r in range(first * W, min(rows, last * W)):
+        i = r % W
+        for b in range(blocks):
+            src = source + (r * blocks + b) * 18
+            dst = packed + (r // W * blocks + b) * PACKED
+            copy2(dst + 2 * i, src)
+            for n in range(16):
+                byte = ld_u8(src + 2, n)
+                if W == 8:
+                    low, high = byte & 15, byte >> 4
+                    byte = (low - 8 if low >= 8 else 15 - low) | (high - 8 if high >= 8 else 15 - high) << 4
+                st_i8(dst + _Q + (n // 4 * W + i) * 4, n % 4, byte)
+
+
+@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def unpack_row(packed, row, blocks, out):
+    """Dequantize one row of packed weights: d or -d."""
+    i = row % W
+    for b in range(blocks):
+        src = packed + (row // W * blocks + b) * PACKED
+        d = ld_f16(src, i)
+        for e in range(128):
+            four = ld_u8(src + _Q + (e // 32 * W + i) * 4, e % 32 // 8) >> (e % 8 // 4 * 4) & 15
+            if W == 8:
+                four = four + 8 if four < 8 else 15 - four
+            st_f32(out, 128 * b + e, d if four >> (e % 4) & 1 else -d)
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
+    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
