@@ -18,7 +18,7 @@ from .conftest import Served
 HI = [{"role": "user", "content": "Hi"}]
 ORDER = [
     *("bankml", "engine", "model_sha256", "guard", "prompt_tokens", "completion_tokens", "ttft_ms", "wall_ms"),
-    *("response_sha256", "request_sha256", "pinned", "reference", "llama_threads", "ctx", "cache_n", "sampling", "signed"),
+    *("response_sha256", "request_sha256", "pinned", "reference", "llama_threads", "cache_type", "ctx", "cache_n", "sampling", "signed"),
 ]
 TIMINGS = [
     *("cache_n", "prompt_n", "prompt_ms", "prompt_per_token_ms", "prompt_per_second"),

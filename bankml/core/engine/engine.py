@@ -17,6 +17,7 @@ from bankml.core.sampling import SamplingParams, gguf_defaults
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile
+    from bankml.core.model.graph import CacheType
     from bankml.core.model.model import Model
     from bankml.core.pins import Verified
     from bankml.core.text.template import ChatTemplate
@@ -69,10 +70,13 @@ class Engine:
         n_ctx: int = DEFAULT_CTX,
         threads: int | None = None,
         llama_threads: int = 3,
+        cache_type: CacheType = "f16",
         verified: Verified | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Self:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
+
+        ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
 
         Raises:
             Refusal: the guard refuses the file, bankml does not play it, or the context is no size.
@@ -99,6 +103,7 @@ class Engine:
                 n_ctx=-(-asked // _PADDING) * _PADDING,
                 threads=threads,
                 llama_threads=llama_threads,
+                cache_type=cache_type,
                 progress=progress,
             )
         except BaseException:
@@ -115,7 +120,7 @@ class Engine:
         """
         from bankml.core.text.template import ChatTemplate
 
-        return ChatTemplate.from_gguf(self.gguf)
+        return ChatTemplate.from_gguf(self.gguf, tokenizer=self.tokenizer)
 
     def complete(
         self,

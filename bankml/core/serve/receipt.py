@@ -26,6 +26,7 @@ class Origin:
         guard: the guard's verdict.
         ctx: cells of the context.
         llama_threads: the reference's thread count whose bits split-KV attention gives.
+        cache_type: type of the KV cache.
     """
 
     model_sha256: str | None
@@ -33,6 +34,7 @@ class Origin:
     guard: str | None
     ctx: int
     llama_threads: int
+    cache_type: str
 
 
 def text_sha256(text: str) -> str:
@@ -74,6 +76,7 @@ def receipt(
         "pinned": origin.pinned,
         "reference": REFERENCE,
         "llama_threads": origin.llama_threads,
+        "cache_type": origin.cache_type,
         "ctx": origin.ctx,
         "cache_n": cache_n,
         "sampling": sampling,

@@ -88,6 +88,7 @@ class Resident:
             guard=verified.guard.verdict if verified else None,
             ctx=engine.n_ctx,
             llama_threads=self.llama_threads,
+            cache_type=engine.model.cache.type,
         )
 
     async def _open(self) -> None:
