@@ -43,13 +43,13 @@ from .simd import (
 )
 from .super_blocks import (
     add_pairs,
+    begin,
     columns_of,
     field,
     lane_results,
     ld_byte_pairs,
     minima,
     pairs_u8s8,
-    prefetch,
     scale_of_pair,
     shift,
     zero,
@@ -107,7 +107,7 @@ def _lanes(distance):
         factor = E.mul(E.ld_f16(w), E.splat_ld(F32, y, D))
         scales = _scales(E, w)[1]
         for lane in range(8):
-            prefetch(E, w, distance, PACKED, lane, 8)
+            begin(E, w, distance, PACKED, lane, 8)
             total = zero(E)
             for p in range(4):
                 q = E.ld(IW, w, QUANTS + 4 * W * (4 * lane + p))
@@ -140,6 +140,7 @@ def _panel(columns):
             more = [minima(E, pairs, at) for at in ys]
             totals = [shift(E, E.b.sub(zero(E), x), -7) for x in more]
         for p in range(4):
+            begin(E, w, 0, PACKED, p, 4)
             sums = [[zero(E)] * 2 for _ in ys]
             for lane in range(8):
                 q = E.ld(IW, w, QUANTS + 4 * W * (4 * lane + p))

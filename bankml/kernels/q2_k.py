@@ -16,36 +16,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from . import lanes
 from .isa import VNNI, W
 from .matmul import finish, part_start
-from .quantize_k import RECORD, SUMS16, D
-from .simd import (
-    ADDR,
-    F32,
-    I8,
-    I16,
-    IW,
-    V,
-    copy2,
-    copy4,
-    f32xw,
-    ld_f16,
-    ld_i64,
-    ld_u8,
-    mk,
-    st_f32,
-    tup,
-)
-from .super_blocks import (
-    columns_of,
-    field,
-    lane_results,
-    lane_sums,
-    pair_sums,
-    prefetch,
-    scale_of_pair,
-    zeros,
-)
+from .quantize_k import RECORD, SUMS16
+from .simd import I8, I16, I32, IW, V, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
+from .super_blocks import field, pair_sums, twice, zero
 from .team import kernel
 
 BLOCK, BYTES = 256, 84
@@ -55,46 +31,46 @@ PACKED = 84 * W
 _TILE = 4 if VNNI else 2
 
 
-def _words(E, w, lane):
+def _words(E, at):
     """The eight groups' words of a lane."""
-    halves = [E.ld(IW, w, QUANTS + 4 * W * (2 * lane + half)) for half in range(2)]
+    halves = [E.ld(IW, at, 4 * W * half) for half in range(2)]
     return [field(E, x, bits, 0x03) for x in halves for bits in (0, 2, 4, 6)]
 
 
-def _step(columns, distance):
-    """One super-block; the state is eight lanes for each column."""
-
-    def emit(E, state, w, y, stride):
-        acc = E.untup(state, 8 * columns)
-        ys = columns_of(E, y, stride, columns)
-        d = E.ld_f16(w)
-        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
-        dmin = E.ld_f16(w, 2 * W)
-        negative = [E.mul(E.b.fneg(E.splat_ld(F32, at, D)), dmin) for at in ys]
-        both = [E.ld(V(I8, 2 * W), w, SCALES + 2 * W * g) for g in range(8)]
-        both = [E.b.bitcast(E.b.zext(x, V(I16, 2 * W)), IW) for x in both]
-        pairs = [field(E, x, 0, 0x0F) for x in both]
-        for lane in range(8):
-            prefetch(E, w, distance, PACKED, lane, 8)
-            mins = field(E, both[lane], 4, 0x0F)
-            scales = [scale_of_pair(E, pair, lane // 4) for pair in pairs]
-            for c, total in enumerate(lane_sums(E, _words(E, w, lane), scales, ys, lane)):
-                i = 8 * c + lane
-                acc[i] = E.fma(negative[c], E.i2f(pair_sums(E, mins, ys[c], SUMS16 + 4 * lane)), acc[i])
-                acc[i] = E.fma(factors[c], E.i2f(total), acc[i])
-        return E.tup(acc)
-
-    state = tup(f32xw, 8 * columns)
-    return mk(f"q2_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+def _both(E, w, g):
+    """Scale and minimum of two sub-blocks, each byte in a word of 16 bits."""
+    return E.b.bitcast(E.b.zext(E.ld(V(I8, 2 * W), w, SCALES + 2 * W * g), V(I16, 2 * W)), IW)
 
 
-def _result(columns):
-    return lane_results("q2_k", columns, 8 * columns, lambda E, total, rest: total)
+def _scales(E, w):
+    both = [field(E, _both(E, w, g), 0, 0x0F) for g in range(8)]
+    return [twice(E, x, half) for half in range(2) for x in both]
 
 
-_step1, _zeros1, _result1 = _step(1, 4096), zeros("q2_k", 8), _result(1)
-_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q2_k", 8 * _TILE), _result(_TILE)
-_step_one = _step(1, 0)
+def _begin(E, tile):
+    tile.set_negative(E.ld_f16(tile.w, 2 * W))
+
+
+def _lane(E, tile, words, scales):
+    """The minima go in first; scale times quant is at most 15 * 3, so that one product does both bytes of a word."""
+    mins = field(E, _both(E, tile.of_lane(tile.w, 2 * W), 0), 4, 0x0F)
+    for c in range(tile.columns):
+        tile.fma(tile.accumulator(c), tile.negative(c), pair_sums(E, mins, tile.sums(c, SUMS16), 0))
+    totals = [zero(E)] * tile.columns
+    words16 = V(I16, 2 * W)
+    for g, (u, scale) in enumerate(zip(words, scales, strict=True)):
+        scaled = E.b.mul(E.b.bitcast(u, words16), E.b.bitcast(scale, words16))
+        totals = [E.dot_u8s8(t, scaled, E.splat_ld(I32, tile.sums(c, 32 * g))) for c, t in enumerate(totals)]
+    return totals
+
+
+_LAYOUT = lanes.Layout(
+    name="q2_k", packed=PACKED, quants=QUANTS, lane_bytes=2 * 4 * W, scales=_scales, words=_words, lane=_lane, begin=_begin
+)
+
+_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
+_scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 
 
 @kernel
@@ -104,11 +80,11 @@ def gemv(args, chunk, thread):
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     parts = ld_i64(args, 9)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
+        acc = _zeros(0)
         at = w + g * blocks * PACKED
         for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
-        finish(args, 0, g, _result1(acc)[0])
+            acc = _step(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result(acc))
 
 
 @kernel
@@ -120,20 +96,27 @@ def gemm(args, chunk, thread):
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
+    tiled = first + (last - first) // _TILE * _TILE
+    one, state = _scratch1(0), _scratchn(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         at = w + g * blocks * PACKED
-        tiled = first + (last - first) // _TILE * _TILE
         for j in range(first, tiled, _TILE):
-            acc = _zerosn(0)
+            _clearn(state)
             for b in range(blocks):
-                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
-            out = _resultn(acc)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _beginn(state, block, records, stride)
+                for lane in range(8):
+                    _lanen(state, block, records, stride, lane)
+            out = _resultn(state)
             for c in range(_TILE):
                 finish(args, j + c, g, out[c])
         for j in range(tiled, last):
-            one = _zeros1(0)
+            _clear1(one)
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _begin1(one, block, records, 0)
+                for lane in range(8):
+                    _lane1(one, block, records, 0, lane)
             finish(args, j, g, _result1(one)[0])
 
 

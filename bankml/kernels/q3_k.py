@@ -14,20 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from . import lanes
 from .isa import VNNI, W
 from .matmul import finish, part_start
-from .quantize_k import RECORD, D
-from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, mk, st_f32, st_i8, st_i32, tup
-from .super_blocks import (
-    columns_of,
-    field,
-    lane_results,
-    lane_sums,
-    ld_byte_pairs,
-    prefetch,
-    scale_of_pair,
-    zeros,
-)
+from .quantize_k import RECORD
+from .simd import IW, copy2, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, st_f32, st_i8, st_i32
+from .super_blocks import field, ld_byte_pairs, scale_of_pair
 from .team import kernel
 
 BLOCK, BYTES = 256, 110
@@ -37,40 +29,27 @@ PACKED = 116 * W
 _TILE = 4 if VNNI else 2
 
 
-def _words(E, w, lane):
+def _words(E, at):
     """The eight groups' words of a lane."""
-    a, b, c = (E.ld(IW, w, QUANTS + 4 * W * (3 * lane + i)) for i in range(3))
+    a, b, c = (E.ld(IW, at, 4 * W * i) for i in range(3))
     out = [field(E, x, bits, 0x07) for x in (a, b, c) for bits in (0, 3)]
     return out + [E.b.or_(field(E, x, 6, 0x03), field(E, c, bits, 0x04)) for x, bits in ((a, 4), (b, 5))]
 
 
-def _step(columns, distance):
-    """One super-block; the state is eight lanes for each column."""
-
-    def emit(E, state, w, y, stride):
-        acc = E.untup(state, 8 * columns)
-        ys = columns_of(E, y, stride, columns)
-        d = E.ld_f16(w)
-        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
-        pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
-        for lane in range(8):
-            prefetch(E, w, distance, PACKED, lane, 8)
-            scales = [scale_of_pair(E, pair, lane // 4) for pair in pairs]
-            for c, total in enumerate(lane_sums(E, _words(E, w, lane), scales, ys, lane, offset=True)):
-                acc[8 * c + lane] = E.fma(factors[c], E.i2f(total), acc[8 * c + lane])
-        return E.tup(acc)
-
-    state = tup(f32xw, 8 * columns)
-    return mk(f"q3_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+def _scales(E, w):
+    pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
+    return [scale_of_pair(E, pair, half) for half in range(2) for pair in pairs]
 
 
-def _result(columns):
-    return lane_results("q3_k", columns, 8 * columns, lambda E, total, rest: total)
+def _lane(E, tile, words, scales):
+    return lanes.lane_sums(E, tile, words, scales, offset=True)
 
 
-_step1, _zeros1, _result1 = _step(1, 4096), zeros("q3_k", 8), _result(1)
-_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q3_k", 8 * _TILE), _result(_TILE)
-_step_one = _step(1, 0)
+_LAYOUT = lanes.Layout(name="q3_k", packed=PACKED, quants=QUANTS, lane_bytes=3 * 4 * W, scales=_scales, words=_words, lane=_lane)
+
+_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
+_scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 
 
 @kernel
@@ -80,11 +59,11 @@ def gemv(args, chunk, thread):
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     parts = ld_i64(args, 9)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
+        acc = _zeros(0)
         at = w + g * blocks * PACKED
         for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
-        finish(args, 0, g, _result1(acc)[0])
+            acc = _step(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result(acc))
 
 
 @kernel
@@ -96,20 +75,27 @@ def gemm(args, chunk, thread):
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
+    tiled = first + (last - first) // _TILE * _TILE
+    one, state = _scratch1(0), _scratchn(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         at = w + g * blocks * PACKED
-        tiled = first + (last - first) // _TILE * _TILE
         for j in range(first, tiled, _TILE):
-            acc = _zerosn(0)
+            _clearn(state)
             for b in range(blocks):
-                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
-            out = _resultn(acc)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _beginn(state, block, records, stride)
+                for lane in range(8):
+                    _lanen(state, block, records, stride, lane)
+            out = _resultn(state)
             for c in range(_TILE):
                 finish(args, j + c, g, out[c])
         for j in range(tiled, last):
-            one = _zeros1(0)
+            _clear1(one)
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _begin1(one, block, records, 0)
+                for lane in range(8):
+                    _lane1(one, block, records, 0, lane)
             finish(args, j, g, _result1(one)[0])
 
 

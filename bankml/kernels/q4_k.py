@@ -21,6 +21,7 @@ from .quantize_k import RECORD, D
 from .simd import ADDR, F32, I16, I32, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .super_blocks import (
     add_pairs,
+    begin,
     columns_of,
     field,
     ld_byte_pairs,
@@ -28,7 +29,6 @@ from .super_blocks import (
     minima,
     minimum_6bit,
     pairs_u8s8,
-    prefetch,
     scale_6bit,
     scale_operand,
     zero,
@@ -68,7 +68,6 @@ def _step(columns, split, distance):
         v = E.untup(state, 2 * columns)
         acc, low = v[:columns], v[columns:]
         ys = columns_of(E, y, stride, columns)
-        prefetch(E, w, distance, PACKED)
         d, dmin = E.ld_f16(w), E.ld_f16(w, 2 * W)
         dy = [E.splat_ld(F32, at, D) for at in ys]
         mins = [ld_byte_pairs(E, w, MINIMA + 2 * W * p) for p in range(4)]
@@ -79,6 +78,7 @@ def _step(columns, split, distance):
         scales = [E.mul(d, x) for x in dy]
         totals = [zero(E)] * columns
         for p in range(4):
+            begin(E, w, distance, PACKED, p, 4)
             part = _pair(E, w, ys, p)
             if split:
                 acc = [E.fma(E.i2f(s), x, a) for s, x, a in zip(part, scales, acc, strict=True)]

@@ -8,72 +8,58 @@ Source: ggml_vec_dot_q4_K_q8_K, ggml-cpu/arch/x86/quants.c.
 
 from __future__ import annotations
 
+from . import lanes
 from .isa import VNNI, W
 from .matmul import finish, part_start
 from .q4_k import BLOCK, BYTES, MINIMA, MINUS_OFFSET, PACKED, QUANTS, SCALES, get_rows, pack, unpack_row
-from .quantize_k import RECORD, D
-from .simd import ADDR, F32, IW, f32xw, ld_i64, mk, tup
-from .super_blocks import (
-    columns_of,
-    field,
-    lane_results,
-    lane_sums,
-    ld_byte_pairs,
-    ld_bytes,
-    minima,
-    prefetch,
-    scale_operand,
-    zeros,
-)
+from .quantize_k import RECORD
+from .simd import IW, ld_i64
+from .super_blocks import field, ld_byte_pairs, ld_bytes, minima, scale_operand
 from .team import kernel
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
 _TILE = 4 if VNNI else 2
 
 
-def _words(E, w, lane):
+def _words(E, at):
     """The eight groups' words of a lane."""
-    q = [E.ld(IW, w, QUANTS + 4 * W * (8 * p + lane)) for p in range(4)]
+    q = [E.ld(IW, at, 32 * W * p) for p in range(4)]
     return [field(E, x, bits, 0x0F) for x in q for bits in (0, 4)]
 
 
-def _sum(E, total, rest):
-    return E.add(total, E.add(E.add(rest[0], rest[2]), E.add(rest[1], rest[3])))
+def _scales(E, w):
+    return 2 * [scale_operand(E, ld_bytes(E, w, SCALES + W * g)) for g in range(8)]
 
 
-def _step(columns, distance):
-    """One super-block; the state is eight lanes for each column, then what is kept of the minima."""
-
-    def emit(E, state, w, y, stride):
-        acc = E.untup(state, 12 * columns)
-        ys = columns_of(E, y, stride, columns)
-        d = E.ld_f16(w)
-        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
-        dmin = E.ld_f16(w, 2 * W)
-        negative = [E.mul(E.b.fneg(E.splat_ld(F32, at, D)), dmin) for at in ys]
-        mins = [ld_byte_pairs(E, w, MINIMA + 2 * W * p) for p in range(4)]
-        for c, at in enumerate(ys):
-            for p in range(4):
-                i = 8 * columns + 4 * c + p
-                acc[i] = E.fma(negative[c], E.i2f(minima(E, mins, at, (p,))), acc[i])
-        scales = [scale_operand(E, ld_bytes(E, w, SCALES + W * g)) for g in range(8)]
-        for lane in range(8):
-            prefetch(E, w, distance, PACKED, lane, 8)
-            for c, total in enumerate(lane_sums(E, _words(E, w, lane), scales, ys, lane)):
-                acc[8 * c + lane] = E.fma(factors[c], E.i2f(total), acc[8 * c + lane])
-        return E.tup(acc)
-
-    state = tup(f32xw, 12 * columns)
-    return mk(f"q4_k_odd_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+def _begin(E, tile):
+    """The minima of two groups each, four vectors for each column."""
+    tile.set_negative(E.ld_f16(tile.w, 2 * W))
+    mins = [ld_byte_pairs(E, tile.w, MINIMA + 2 * W * p) for p in range(4)]
+    for c, y in enumerate(tile.ys):
+        for p in range(4):
+            tile.fma(tile.extra_at(c, p), tile.negative(c), minima(E, mins, y, (p,)))
 
 
-def _result(columns):
-    return lane_results("q4_k_odd", columns, 12 * columns, _sum)
+def _end(E, total, extra):
+    return E.add(total, E.add(E.add(extra[0], extra[2]), E.add(extra[1], extra[3])))
 
 
-_step1, _zeros1, _result1 = _step(1, 4096), zeros("q4_k_odd", 12), _result(1)
-_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q4_k_odd", 12 * _TILE), _result(_TILE)
-_step_one = _step(1, 0)
+_LAYOUT = lanes.Layout(
+    name="q4_k_odd",
+    packed=PACKED,
+    quants=QUANTS,
+    lane_bytes=1 * 4 * W,
+    scales=_scales,
+    words=_words,
+    lane=lanes.lane_sums,
+    extra=4,
+    begin=_begin,
+    end=_end,
+)
+
+_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
+_scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 
 
 @kernel
@@ -83,11 +69,11 @@ def gemv(args, chunk, thread):
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     parts = ld_i64(args, 9)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
+        acc = _zeros(0)
         at = w + g * blocks * PACKED
         for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
-        finish(args, 0, g, _result1(acc)[0])
+            acc = _step(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result(acc))
 
 
 @kernel
@@ -99,18 +85,25 @@ def gemm(args, chunk, thread):
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
+    tiled = first + (last - first) // _TILE * _TILE
+    one, state = _scratch1(0), _scratchn(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         at = w + g * blocks * PACKED
-        tiled = first + (last - first) // _TILE * _TILE
         for j in range(first, tiled, _TILE):
-            acc = _zerosn(0)
+            _clearn(state)
             for b in range(blocks):
-                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
-            out = _resultn(acc)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _beginn(state, block, records, stride)
+                for lane in range(8):
+                    _lanen(state, block, records, stride, lane)
+            out = _resultn(state)
             for c in range(_TILE):
                 finish(args, j + c, g, out[c])
         for j in range(tiled, last):
-            one = _zeros1(0)
+            _clear1(one)
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _begin1(one, block, records, 0)
+                for lane in range(8):
+                    _lane1(one, block, records, 0, lane)
             finish(args, j, g, _result1(one)[0])

@@ -15,24 +15,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from . import lanes
 from .isa import VNNI, W
 from .matmul import finish, part_start
-from .quantize_k import RECORD, D
-from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i32, ld_i64, ld_u8, mk, st_f32, st_i8, st_i32, tup
-from .super_blocks import (
-    columns_of,
-    field,
-    lane_results,
-    lane_sums,
-    ld_byte_pairs,
-    ld_bytes,
-    minima,
-    minimum_6bit,
-    prefetch,
-    scale_6bit,
-    scale_operand,
-    zeros,
-)
+from .quantize_k import RECORD
+from .simd import IW, copy2, ld_f16, ld_i32, ld_i64, ld_u8, st_f32, st_i8, st_i32
+from .super_blocks import field, ld_byte_pairs, ld_bytes, minima, minimum_6bit, scale_6bit, scale_operand
 from .team import kernel
 
 BLOCK, BYTES = 256, 176
@@ -42,45 +30,42 @@ PACKED = 180 * W
 _TILE = 4 if VNNI else 2
 
 
-def _words(E, w, lane):
+def _words(E, at):
     """The eight groups' words of a lane."""
-    q = [E.ld(IW, w, QUANTS + 4 * W * (5 * lane + i)) for i in range(5)]
+    q = [E.ld(IW, at, 4 * W * i) for i in range(5)]
     out = [field(E, x, 0, 0x1F) for x in q]
     out += [E.b.or_(field(E, q[i], 5, 0x07), field(E, q[i + 3], 2, 0x18)) for i in range(2)]
     return [*out, E.b.or_(E.b.or_(field(E, q[2], 5, 0x07), field(E, q[3], 4, 0x08)), field(E, q[4], 3, 0x10))]
 
 
-def _step(columns, distance):
-    """One super-block; the state is eight lanes for each column, then what is kept of the minima."""
-
-    def emit(E, state, w, y, stride):
-        acc = E.untup(state, 9 * columns)
-        ys = columns_of(E, y, stride, columns)
-        d = E.ld_f16(w)
-        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
-        dmin = E.ld_f16(w, 2 * W)
-        negative = [E.mul(E.b.fneg(E.splat_ld(F32, at, D)), dmin) for at in ys]
-        mins = [ld_byte_pairs(E, w, MINIMA + 2 * W * p) for p in range(4)]
-        for c, at in enumerate(ys):
-            acc[8 * columns + c] = E.fma(negative[c], E.i2f(minima(E, mins, at)), acc[8 * columns + c])
-        scales = [scale_operand(E, ld_bytes(E, w, SCALES + W * g)) for g in range(8)]
-        for lane in range(8):
-            prefetch(E, w, distance, PACKED, lane, 8)
-            for c, total in enumerate(lane_sums(E, _words(E, w, lane), scales, ys, lane)):
-                acc[8 * c + lane] = E.fma(factors[c], E.i2f(total), acc[8 * c + lane])
-        return E.tup(acc)
-
-    state = tup(f32xw, 9 * columns)
-    return mk(f"q5_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+def _scales(E, w):
+    return 2 * [scale_operand(E, ld_bytes(E, w, SCALES + W * g)) for g in range(8)]
 
 
-def _result(columns):
-    return lane_results("q5_k", columns, 9 * columns, lambda E, total, rest: E.add(total, rest[0]))
+def _begin(E, tile):
+    """The sum of minima, a vector for each column."""
+    tile.set_negative(E.ld_f16(tile.w, 2 * W))
+    mins = [ld_byte_pairs(E, tile.w, MINIMA + 2 * W * p) for p in range(4)]
+    for c, y in enumerate(tile.ys):
+        tile.fma(tile.extra_at(c, 0), tile.negative(c), minima(E, mins, y))
 
 
-_step1, _zeros1, _result1 = _step(1, 4096), zeros("q5_k", 9), _result(1)
-_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q5_k", 9 * _TILE), _result(_TILE)
-_step_one = _step(1, 0)
+_LAYOUT = lanes.Layout(
+    name="q5_k",
+    packed=PACKED,
+    quants=QUANTS,
+    lane_bytes=5 * 4 * W,
+    scales=_scales,
+    words=_words,
+    lane=lanes.lane_sums,
+    extra=1,
+    begin=_begin,
+    end=lambda E, total, extra: lanes.first_nan(E, total, extra[0]),
+)
+
+_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
+_scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 
 
 @kernel
@@ -90,11 +75,11 @@ def gemv(args, chunk, thread):
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     parts = ld_i64(args, 9)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
+        acc = _zeros(0)
         at = w + g * blocks * PACKED
         for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
-        finish(args, 0, g, _result1(acc)[0])
+            acc = _step(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result(acc))
 
 
 @kernel
@@ -106,20 +91,27 @@ def gemm(args, chunk, thread):
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
+    tiled = first + (last - first) // _TILE * _TILE
+    one, state = _scratch1(0), _scratchn(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         at = w + g * blocks * PACKED
-        tiled = first + (last - first) // _TILE * _TILE
         for j in range(first, tiled, _TILE):
-            acc = _zerosn(0)
+            _clearn(state)
             for b in range(blocks):
-                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
-            out = _resultn(acc)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _beginn(state, block, records, stride)
+                for lane in range(8):
+                    _lanen(state, block, records, stride, lane)
+            out = _resultn(state)
             for c in range(_TILE):
                 finish(args, j + c, g, out[c])
         for j in range(tiled, last):
-            one = _zeros1(0)
+            _clear1(one)
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _begin1(one, block, records, 0)
+                for lane in range(8):
+                    _lane1(one, block, records, 0, lane)
             finish(args, j, g, _result1(one)[0])
 
 

@@ -15,22 +15,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from . import lanes
 from .isa import VNNI, W
 from .matmul import finish, part_start
-from .quantize_k import RECORD, SUMS16, D
-from .simd import ADDR, F32, IW, copy2, f32xw, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, mk, st_f32, st_i32, tup
-from .super_blocks import (
-    columns_of,
-    field,
-    lane_results,
-    lane_sums,
-    ld_byte_pairs,
-    pair_sums,
-    prefetch,
-    scale_of_pair,
-    shift,
-    zeros,
-)
+from .quantize_k import RECORD, SUMS16
+from .simd import IW, copy2, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, st_f32, st_i32
+from .super_blocks import field, ld_byte_pairs, pair_sums, scale_of_pair, shift
 from .team import kernel
 
 BLOCK, BYTES = 256, 210
@@ -41,46 +31,35 @@ PACKED = 212 * W
 _TILE = 4 if VNNI else 2
 
 
-def _words(E, w, lane):
+def _words(E, at):
     """The eight groups' words of a lane."""
     out = []
     for half in range(2):
-        a, b, c = (E.ld(IW, w, QUANTS + 4 * W * (6 * lane + 3 * half + i)) for i in range(3))
+        a, b, c = (E.ld(IW, at, 4 * W * (3 * half + i)) for i in range(3))
         low = E.b.or_(field(E, a, 6, 0x03), field(E, b, 4, 0x0C))
         out += [field(E, x, 0, 0x3F) for x in (a, b, c)] + [E.b.or_(low, field(E, c, 2, 0x30))]
     return out
 
 
-def _step(columns, distance):
-    """One super-block; the state is eight lanes for each column."""
-
-    def emit(E, state, w, y, stride):
-        acc = E.untup(state, 8 * columns)
-        ys = columns_of(E, y, stride, columns)
-        d = E.ld_f16(w)
-        factors = [E.mul(d, E.splat_ld(F32, at, D)) for at in ys]
-        pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
-        for lane in range(8):
-            prefetch(E, w, distance, PACKED, lane, 8)
-            scales = [scale_of_pair(E, pair, lane // 4) for pair in pairs]
-            totals = lane_sums(E, _words(E, w, lane), scales, ys, lane)
-            for c, total in enumerate(totals):
-                less = shift(E, pair_sums(E, pairs[lane], ys[c], SUMS16 + 4 * lane), -5)
-                i = 8 * c + lane
-                acc[i] = E.fma(factors[c], E.i2f(E.b.sub(total, less)), acc[i])
-        return E.tup(acc)
-
-    state = tup(f32xw, 8 * columns)
-    return mk(f"q6_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+def _scales(E, w):
+    pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * g, signed=True) for g in range(8)]
+    return [scale_of_pair(E, pair, half) for half in range(2) for pair in pairs]
 
 
-def _result(columns):
-    return lane_results("q6_k", columns, 8 * columns, lambda E, total, rest: total)
+def _lane(E, tile, words, scales):
+    """The sums of stored quants, less 32 times those of the lane's two sub-blocks."""
+    totals = lanes.lane_sums(E, tile, words, scales)
+    pair = ld_byte_pairs(E, tile.of_lane(tile.w, 2 * W), SCALES, signed=True)
+    for c in range(tile.columns):
+        totals[c] = E.b.sub(totals[c], shift(E, pair_sums(E, pair, tile.sums(c, SUMS16), 0), -5))
+    return totals
 
 
-_step1, _zeros1, _result1 = _step(1, 4096), zeros("q6_k", 8), _result(1)
-_stepn, _zerosn, _resultn = _step(_TILE, 0), zeros("q6_k", 8 * _TILE), _result(_TILE)
-_step_one = _step(1, 0)
+_LAYOUT = lanes.Layout(name="q6_k", packed=PACKED, quants=QUANTS, lane_bytes=6 * 4 * W, scales=_scales, words=_words, lane=_lane)
+
+_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
+_scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 
 
 @kernel
@@ -90,11 +69,11 @@ def gemv(args, chunk, thread):
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     parts = ld_i64(args, 9)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
+        acc = _zeros(0)
         at = w + g * blocks * PACKED
         for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + b * RECORD, 0)
-        finish(args, 0, g, _result1(acc)[0])
+            acc = _step(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result(acc))
 
 
 @kernel
@@ -106,20 +85,27 @@ def gemm(args, chunk, thread):
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
+    tiled = first + (last - first) // _TILE * _TILE
+    one, state = _scratch1(0), _scratchn(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         at = w + g * blocks * PACKED
-        tiled = first + (last - first) // _TILE * _TILE
         for j in range(first, tiled, _TILE):
-            acc = _zerosn(0)
+            _clearn(state)
             for b in range(blocks):
-                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
-            out = _resultn(acc)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _beginn(state, block, records, stride)
+                for lane in range(8):
+                    _lanen(state, block, records, stride, lane)
+            out = _resultn(state)
             for c in range(_TILE):
                 finish(args, j + c, g, out[c])
         for j in range(tiled, last):
-            one = _zeros1(0)
+            _clear1(one)
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+                block, records = at + b * PACKED, y + j * stride + b * RECORD
+                _begin1(one, block, records, 0)
+                for lane in range(8):
+                    _lane1(one, block, records, 0, lane)
             finish(args, j, g, _result1(one)[0])
 
 

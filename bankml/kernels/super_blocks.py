@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import VNNI, W
-from .quantize_k import SUMS32, C
+from .quantize_k import SUMS32
 from .simd import ADDR, F32, I8, I16, I32, V, f32xw, ld_u8, mk, tup
 
 BLOCK = 256
@@ -90,19 +90,13 @@ def scale_of_pair(E, pair, half):
     """One of two int16 scales as add_scaled wants it."""
     if VNNI:
         return shift(E, pair, 16) if half else E.b.and_(pair, E.const(I32, 0xFFFF, W))
+    return E.b.bitcast(twice(E, pair, half), V(I32, W))
+
+
+def twice(E, pair, half):
+    """One of two int16 in both halves of each word, as int16."""
     words = E.b.bitcast(pair, V(I16, 2 * W))
-    return E.b.bitcast(E.shuffle(words, words, [i // 2 * 2 + half for i in range(2 * W)]), V(I32, W))
-
-
-def lane_sums(E, words, scales, ys, lane, *, offset=False):
-    """For each row of ys: lane L's sum over the eight groups of scale times dot. `offset`: weights are stored with one."""
-    totals = [zero(E)] * len(ys)
-    for g, u in enumerate(words):
-        for i, y in enumerate(ys):
-            at = 32 * g + 4 * lane
-            less = E.splat_ld(I32, y, C + at) if offset else None
-            totals[i] = add_scaled(E, totals[i], u, E.splat_ld(I32, y, at), scales[g], less)
-    return totals
+    return E.shuffle(words, words, [i // 2 * 2 + half for i in range(2 * W)])
 
 
 def pair_sums(E, pair, y, at):
@@ -123,33 +117,22 @@ def columns_of(E, y, stride, columns):
     return [E.b.add(y, E.b.mul(stride, E.i64(c))) for c in range(columns)]
 
 
-def prefetch(E, w, distance, size, part=0, parts=1):
-    """Ask for the lines that part `part` of the step `distance` bytes ahead reads."""
+def begin(E, w, distance, size, part, parts):
+    """Start a part of a step: ask for its share of the lines that the step `distance` bytes ahead reads; move no load across.
+
+    Left alone, LLVM's scheduler unpacks the words of all parts first and spills them.
+    """
     if distance:
         lines = range(0, size, 64)
         for line in lines[len(lines) * part // parts : len(lines) * (part + 1) // parts]:
             E.prefetch(w, distance + line)
+    E.b.fence("seq_cst", targetscope="singlethread")
 
 
 def zeros(name, count):
     """An intrinsic that gives `count` vectors of zeros."""
     state = tup(f32xw, count)
     return mk(f"{name}_zeros{count}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count))
-
-
-def lane_results(name, columns, count, finish):
-    """An intrinsic from the state, eight lanes for each column and then the rest, to one vector for each column.
-
-    ``finish(E, sum, rest)`` makes a column's result of the sum of its lanes and its share of the rest.
-    """
-
-    def emit(E, state):
-        v = E.untup(state, count)
-        rest = v[8 * columns :]
-        share = len(rest) // columns
-        return E.tup([finish(E, E.hsum_a(v[8 * c : 8 * c + 8]), rest[share * c : share * c + share]) for c in range(columns)])
-
-    return mk(f"{name}_result{columns}", tup(f32xw, columns), (tup(f32xw, count),), emit)
 
 
 @njit("uint8(intp, intp)", cache=True, nogil=True, error_model="numpy")
