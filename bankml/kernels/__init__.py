@@ -25,4 +25,6 @@ def prepare(cache: Path) -> Path:
     wanted = os.environ.get("BANKML_ISA", "host")
     folder = cache / "kernels" / f"{_source_hash()}-{wanted}"
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    # Where Intel's library is installed, numba would put its expf in place of the C library's: other bits.
+    os.environ["NUMBA_DISABLE_INTEL_SVML"] = "1"
     return folder
