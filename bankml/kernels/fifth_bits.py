@@ -23,8 +23,8 @@ def five_bit_words(E, w, offset):
         sixteen = ir.Constant(lanes, [16] * 4 * W)
         for lane, q in nibble_words(E, w, offset):
             mask = E.b.bitcast(E.ld(I64, w, bits + 8 * lane), V(I1, 64))
-            q = E.b.bitcast(q, lanes)
-            yield lane, E.b.bitcast(E.b.select(mask, E.b.or_(q, sixteen), q), IW)
+            low = E.b.bitcast(q, lanes)
+            yield lane, E.b.bitcast(E.b.select(mask, E.b.or_(low, sixteen), low), IW)
         return
     high = E.ld(IW, w, bits)
     for lane, q in nibble_words(E, w, offset):
@@ -49,8 +49,5 @@ def pack_fifth(source, packed, i):
 def fifth(packed, i, element):
     """The fifth bit, as 16, of an element of row i."""
     lane, e = element // 4, element % 4
-    if W == 16:
-        bit = ld_u8(packed + 8 * lane, i // 2) >> (4 * (i % 2) + e)
-    else:
-        bit = ld_u8(packed + 4 * i, e) >> lane
+    bit = ld_u8(packed + 8 * lane, i // 2) >> (4 * (i % 2) + e) if W == 16 else ld_u8(packed + 4 * i, e) >> lane
     return (bit & 1) << 4

@@ -82,14 +82,12 @@ def signed_totals(E, words, ys):
 
 
 def total_block(scale, totals):
-    """A block step with one accumulator a column. `scale(E, w)` gives W weight scales, `totals(E, w, ys, xs)` the dot products."""
+    """A block step with one accumulator a column. `scale(E, w)` gives W scales, `totals(E, w, ys, xs)` the dot products."""
 
     def block(E, accs, w, ys, ds, xs):
         d = scale(E, w)
         sums = totals(E, w, ys, xs)
-        return [
-            [E.fma(E.i2f(s), E.mul(d, E.splat_ld(F32, at)), acc[0])] for s, at, acc in zip(sums, ds, accs, strict=True)
-        ]
+        return [[E.fma(E.i2f(s), E.mul(d, E.splat_ld(F32, at)), acc[0])] for s, at, acc in zip(sums, ds, accs, strict=True)]
 
     return block
 

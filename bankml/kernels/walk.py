@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Walks that the block types share: over row groups, blocks and activation rows, with a type's own step for one block.
 
-A type hands over three intrinsics made by ``tile``: a step ``(state, w, y, d, x, stride) -> state`` for one block of W weight rows
-and `columns` activation rows, the state at the start, and the results at the end. y, d, x are the addresses of the first
+A type hands over three intrinsics made by ``tile``: a step ``(state, w, y, d, x, stride) -> state`` for one block of W weight
+rows and `columns` activation rows, the state at the start, and the results at the end. y, d, x are the addresses of the first
 column's quants, scale and extra words in this block; the next column's lie `stride` bytes further.
 
 The walks take intrinsics as arguments and have no signature, so each type compiles its own and its cached kernel holds it.
