@@ -66,7 +66,7 @@ def test_an_unknown_field_is_refused(served: Served, name: str) -> None:
     ],
 )
 def test_what_llama_server_passes_over_is_refused(served: Served, name: str, value: Any) -> None:
-    answer = served.chat(max_tokens=1, **{name: value})
+    answer = served.chat(**{"max_tokens": 1, name: value})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == f"/{name}"
 

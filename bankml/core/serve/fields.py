@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bankml.core.refusal import Refusal
+from bankml.core.sampling.numbers import INT32_MAX, INT64_MAX, in_limits, to_bool, to_int32, to_int64
 from bankml.core.serve.json_reader import type_error
 
 SHAPE = frozenset(
@@ -101,8 +102,8 @@ def _empty(value: Any) -> bool:
     return value in ("", [], {}) or value is False
 
 
-def _off(value: Any) -> bool:
-    return isinstance(value, int | float) and value <= 0
+def _off(value: int) -> bool:
+    return value <= 0
 
 
 def _unlimited(value: Any) -> bool:
@@ -121,7 +122,7 @@ _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "grammar_lazy": (_empty, "false"),
     "grammar_triggers": (_empty, "absent or empty"),
     "preserved_tokens": (_empty, "absent or empty"),
-    "lora": (_empty, "absent or empty"),
+    "lora": (lambda value: value == [], "absent or empty"),
     "parse_tool_calls": (lambda value: isinstance(value, bool), "true or false"),
     "post_sampling_probs": (_empty, "false"),
     "backend_sampling": (_empty, "false"),
@@ -136,6 +137,27 @@ _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "modalities": (lambda value: value == ["text"], '["text"]'),
     "audio": (lambda value: False, "absent or null"),
     "web_search_options": (lambda value: False, "absent or null"),
+}
+
+
+def integer(low: int, high: int = INT32_MAX) -> Callable[[str, Any], int]:
+    """A reader of a number cut to 32 bits, within limits."""
+    return lambda name, value: in_limits(name, to_int32(name, value), low, high)
+
+
+# Members that llama-server reads with a type, and how; what it makes of the value is then looked at here.
+_TYPED: dict[str, Callable[[str, Any], Any]] = {
+    "parse_tool_calls": to_bool,
+    "post_sampling_probs": to_bool,
+    "backend_sampling": to_bool,
+    "return_progress": to_bool,
+    "reasoning_control": to_bool,
+    "n_keep": integer(-1),
+    "n_discard": integer(0),
+    "n_indent": integer(0),
+    "n_cache_reuse": integer(0),
+    "reasoning_budget_tokens": integer(-1),
+    "t_max_predict_ms": lambda name, value: in_limits(name, to_int64(name, value), -1, INT64_MAX),
 }
 
 
@@ -178,6 +200,11 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
+def known_names() -> frozenset[str]:
+    """Every member that a chat request may carry."""
+    return SHAPE | SAMPLING | NEUTRAL | frozenset(_ONLY_OFF)
+
+
 def check_names(body: dict[str, Any]) -> None:
     """Every member of the request is known, and none asks for what bankml does not do; null counts as absent.
 
@@ -187,13 +214,16 @@ def check_names(body: dict[str, Any]) -> None:
     for name, value in body.items():
         if value is None:
             continue
-        if name in SHAPE:
+        meant = _TYPED[name](name, value) if name in _TYPED else value
+        if name in SHAPE or name in SAMPLING:
             _check_type(name, value)
-        elif name in SAMPLING or name in NEUTRAL:
+        elif name in NEUTRAL:
             continue
+        elif name == "lora" and not isinstance(value, list):
+            raise malformed(name, "Error: 'lora' must be an array of objects with 'id' and 'scale' fields", value, "an array")
         elif name in _ONLY_OFF:
             asks_nothing, allowed = _ONLY_OFF[name]
-            if not asks_nothing(value):
+            if not asks_nothing(meant):
                 raise unsupported(name, value, allowed)
         else:
             raise Refusal(
@@ -205,17 +235,21 @@ def check_names(body: dict[str, Any]) -> None:
             )
 
 
-_OBJECTS = ("chat_template_kwargs",)
-_STRINGS = ("reasoning_effort",)
+# Members that llama-server passes over, or reads as their default, when they are of another type.
+_WANTED: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "chat_template_kwargs": (dict, "object"),
+    "stream_options": (dict, "object"),
+    "reasoning_effort": (str, "string"),
+    "add_generation_prompt": (bool, "boolean"),
+    "logit_bias": ((dict, list), "object"),
+    "samplers": ((str, list), "array"),
+}
 
 
 def _check_type(name: str, value: Any) -> None:
-    """The types of members that llama-server reads with a default for every other type."""
-    if name in _OBJECTS and not isinstance(value, dict):
-        raise ignored_by_llama(name, type_error("object", value), value, "an object")
-    if name in _STRINGS and not isinstance(value, str):
-        raise ignored_by_llama(name, type_error("string", value), value, "a string")
-    if name == "add_generation_prompt" and not isinstance(value, bool):
-        raise ignored_by_llama(name, type_error("boolean", value), value, "true or false")
+    if name in _WANTED:
+        kinds, word = _WANTED[name]
+        if not isinstance(value, kinds):
+            raise ignored_by_llama(name, type_error(word, value), value, f"of type {word}")
     if name == "continue_final_message" and not isinstance(value, bool):
         raise unsupported(name, value, "true or false")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bankml.core.refusal import Refusal
+from bankml.core.sampling.numbers import INT32_MAX, in_limits, to_bool, to_int32
 from bankml.core.serve.fields import SAMPLING, check_names, ignored_by_llama, malformed, unsupported
 from bankml.core.serve.json_reader import type_error
 from bankml.core.text.template_request import ChatRequest as Conversation
 from bankml.core.text.template_request import check_logprobs, read_request
 
-INT_MAX = 2**31 - 1
 DEFAULT_PING_SECONDS = 30
 
 
@@ -56,25 +56,22 @@ def read_chat(body: Any) -> ChatRequest:
     check_names(body)
     check_logprobs(body)
     _refuse_probabilities(body)
-    max_tokens = _integer(body, ("n_predict", "max_completion_tokens", "max_tokens"), -1, -1, INT_MAX)
+    max_tokens = _integer(body, ("n_predict", "max_completion_tokens", "max_tokens"), -1, -1)
     _integer(body, ("n_cmpl", "n"), 1, 1, 1)
-    options = body.get("stream_options")
-    if options is not None and not isinstance(options, dict):
-        raise ignored_by_llama("stream_options", type_error("object", options), options, "an object")
     echo = _boolean(body, "echo", False)
     return ChatRequest(
         conversation=conversation,
         prefill=_prefill(conversation),
         echo_prefill=body.get("continue_final_message") is not True or echo,
         stream=_boolean(body, "stream", False),
-        include_usage=_boolean(options or {}, "include_usage", False),
+        include_usage=_boolean(body.get("stream_options") or {}, "include_usage", False),
         max_tokens=None if max_tokens == -1 else max_tokens,
         stop=_stop(body),
         cache_prompt=_boolean(body, "cache_prompt", True),
         timings_per_token=_boolean(body, "timings_per_token", False),
         return_tokens=_boolean(body, "return_tokens", False),
         verbose=_boolean(body, "verbose", False),
-        ping_seconds=_integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1, INT_MAX),
+        ping_seconds=_integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1),
         sampling={name: body[name] for name in SAMPLING if body.get(name) is not None},
     )
 
@@ -102,7 +99,7 @@ def _prefill(conversation: Conversation) -> str:
 
 def _refuse_probabilities(body: dict[str, Any]) -> None:
     for name in ("logprobs", "n_probs"):
-        if body.get(name) is True or _integer(body, (name,), 0, -INT_MAX - 1, INT_MAX) > 0:
+        if body.get(name) is True or _integer(body, (name,), 0, -INT32_MAX - 1) > 0:
             raise unsupported(name, body[name], "absent, false or 0")
 
 
@@ -126,24 +123,17 @@ def _stop(body: dict[str, Any]) -> list[str]:
 
 def _boolean(body: dict[str, Any], name: str, default: bool) -> bool:
     value = body.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise malformed(name, type_error("boolean", value), value, "true or false")
-    return value
+    return default if value is None else to_bool(name, value)
 
 
-def _integer(body: dict[str, Any], names: tuple[str, ...], default: int, low: int, high: int) -> int:
-    """The first of ``names`` that is there, made an integer as nlohmann::json does: fractions cut, true is 1."""
+def _integer(body: dict[str, Any], names: tuple[str, ...], default: int, low: int, high: int = INT32_MAX) -> int:
+    """The first of ``names`` that is there. What llama-server would wrap around at 32 bits is refused."""
     for name in names:
         value = body.get(name)
         if value is None:
             continue
-        if not isinstance(value, int | float):
-            raise malformed(name, type_error("number", value), value, f"an integer from {low}")
-        number = int(value)
-        if not low <= number <= high:
-            between = f"Value must be between {low} <= value <= {high}, but got {number}"
-            raise malformed(name, between, value, f"{low} to {high}")
+        number = in_limits(name, to_int32(name, value), low, high)
+        if number != int(value):
+            raise ignored_by_llama(name, "the value does not fit 32 bits", value, f"{low} to {high}")
         return number
     return default

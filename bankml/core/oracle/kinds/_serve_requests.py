@@ -222,6 +222,22 @@ def _bad_fields() -> list[dict[str, Any]]:
     ]
 
 
+def odd_fields() -> list[dict[str, Any]]:
+    """Each known member with values of every type; only what llama-server refuses of it is recorded.
+
+    Grammars and schemas are left out: bankml refuses them whatever they say.
+    """
+    from bankml.core.serve.fields import known_names
+
+    values = ("x", [], {}, True, 1.5, -7, 2**31)
+    return [
+        {"path": CHAT, "body": {"messages": HI, "max_tokens": 1, name: value}}
+        for name in sorted(known_names() - {"messages", "grammar", "json_schema"})
+        for value in values
+        if not (name in ("max_tokens", "max_completion_tokens", "n_predict", "stream") and value in (True, 1.5))
+    ]
+
+
 def _routes() -> list[dict[str, Any]]:
     return [
         *(

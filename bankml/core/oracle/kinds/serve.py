@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds._serve_requests import exchanges, json_bodies
+from bankml.core.oracle.kinds._serve_requests import exchanges, json_bodies, odd_fields
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ class _Serve:
                 else:
                     status, answer = server.get(asked["path"])
                 answers.append({**asked, "status": status, "answer": normal(answer)})
+            for asked in odd_fields():
+                status, answer = server.post(asked["path"], asked["body"])
+                if status != 200:
+                    answers.append({**asked, "status": status, "answer": normal(answer)})
         return {"bodies": bodies, "exchanges": answers}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
