@@ -17,6 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit
 
+from . import lanes
 from .isa import VNNI, W
 from .matmul import finish, part_start
 from .quantize_k import RECORD, C, D
@@ -46,7 +47,6 @@ from .super_blocks import (
     begin,
     columns_of,
     field,
-    lane_results,
     ld_byte_pairs,
     minima,
     pairs_u8s8,
@@ -90,40 +90,36 @@ def _signed_pairs(E, value, word):
     return pairs_u8s8(E, magnitude, E.call("llvm.x86.avx2.psign.b", _BYTES, [E.b.bitcast(word, _BYTES), signs]))
 
 
+def _pairs(E, w):
+    return [ld_byte_pairs(E, w, SCALES + 2 * W * p, signed=True) for p in range(4)]
+
+
 def _scales(E, w):
-    """The pairs of scales, and each scale as the sums take it."""
-    pairs = [ld_byte_pairs(E, w, SCALES + 2 * W * p, signed=True) for p in range(4)]
+    """Each scale as the sums take it."""
     if not VNNI:
-        return pairs, [scale_of_pair(E, pair, half) for pair in pairs for half in (0, 1)]
+        return [scale_of_pair(E, pair, half) for pair in _pairs(E, w) for half in (0, 1)]
     sixteen = E.const(I32, 16, W)
-    return pairs, [E.b.ashr(x, sixteen) for pair in pairs for x in (E.b.shl(pair, sixteen), pair)]
+    return [E.b.ashr(x, sixteen) for pair in _pairs(E, w) for x in (E.b.shl(pair, sixteen), pair)]
 
 
-def _lanes(distance):
-    """One super-block of one column in vec_dot's order; the state is eight lanes."""
+def _values(E, at):
+    """The eight groups' weights of a lane."""
+    words = [E.ld(IW, at, 4 * W * p) for p in range(4)]
+    return [_value(E, q, half) for q in words for half in range(2)]
 
-    def emit(E, state, w, y):
-        acc = E.untup(state, 8)
-        factor = E.mul(E.ld_f16(w), E.splat_ld(F32, y, D))
-        scales = _scales(E, w)[1]
-        for lane in range(8):
-            begin(E, w, distance, PACKED, lane, 8)
-            total = zero(E)
-            for p in range(4):
-                q = E.ld(IW, w, QUANTS + 4 * W * (4 * lane + p))
-                for half in range(2):
-                    g = 2 * p + half
-                    word, value = E.splat_ld(I32, y, 32 * g + 4 * lane), _value(E, q, half)
-                    if VNNI:
-                        dot = E.dot_u8s8(E.splat_ld(I32, y, C + 32 * g + 4 * lane), value, word)
-                        total = E.b.add(total, E.b.mul(dot, scales[g]))
-                    else:
-                        total = add_pairs(E, total, _signed_pairs(E, value, word), scales[g])
-            acc[lane] = E.fma(factor, E.i2f(total), acc[lane])
-        return E.tup(acc)
 
-    state = tup(f32xw, 8)
-    return mk(f"iq4_xs_lanes{distance}", state, (state, ADDR, ADDR), emit)
+def _lane(E, tile, values, scales):
+    """Dots with VNNI do not fit 16 bits: they are multiplied as they are."""
+    totals = [zero(E)] * tile.columns
+    for g, (value, scale) in enumerate(zip(values, scales, strict=True)):
+        for c in range(tile.columns):
+            word = E.splat_ld(I32, tile.sums(c, 32 * g))
+            if VNNI:
+                dot = E.dot_u8s8(E.splat_ld(I32, tile.sums(c, C + 32 * g)), value, word)
+                totals[c] = E.b.add(totals[c], E.b.mul(dot, scale))
+            else:
+                totals[c] = add_pairs(E, totals[c], _signed_pairs(E, value, word), scale)
+    return totals
 
 
 def _panel(columns):
@@ -133,11 +129,11 @@ def _panel(columns):
         acc = E.untup(state, columns)
         ys = columns_of(E, y, stride, columns)
         d = E.ld_f16(w)
-        pairs, scales = _scales(E, w)
+        scales = _scales(E, w)
         totals = [zero(E)] * columns
         if VNNI:
             # Minus 128 times the row's sums, which the lookup's offset added.
-            more = [minima(E, pairs, at) for at in ys]
+            more = [minima(E, _pairs(E, w), at) for at in ys]
             totals = [shift(E, E.b.sub(zero(E), x), -7) for x in more]
         for p in range(4):
             begin(E, w, 0, PACKED, p, 4)
@@ -164,8 +160,16 @@ def _panel(columns):
     return mk(f"iq4_xs_panel{columns}", state, (state, ADDR, ADDR, ADDR), emit)
 
 
-_lanes_far, _lanes_near = _lanes(4096), _lanes(0)
-_zeros8, _result8 = zeros("iq4_xs", 8), lane_results("iq4_xs", 1, 8, lambda E, total, rest: total)
+_LAYOUT = lanes.Layout(
+    name="iq4_xs",
+    packed=PACKED,
+    quants=QUANTS,
+    lane_bytes=16 * W,
+    scales=lambda E, w: 2 * _scales(E, w),
+    words=_values,
+    lane=_lane,
+)
+_zeros8, _lanes, _result8 = lanes.columns_in_registers(_LAYOUT, 4096)
 _panel1, _zeros1 = _panel(1), zeros("iq4_xs", 1)
 _paneln, _zerosn = _panel(_TILE), zeros("iq4_xs", _TILE)
 
@@ -180,8 +184,8 @@ def gemv(args, chunk, thread):
         acc = _zeros8(0)
         at = w + g * blocks * PACKED
         for b in range(blocks):
-            acc = _lanes_far(acc, at + b * PACKED, y + b * RECORD)
-        finish(args, 0, g, _result8(acc)[0])
+            acc = _lanes(acc, at + b * PACKED, y + b * RECORD)
+        finish(args, 0, g, _result8(acc))
 
 
 @kernel
@@ -199,10 +203,10 @@ def gemm(args, chunk, thread):
         at = w + g * blocks * PACKED
         if not panels:
             for j in range(first, last):
-                lanes = _zeros8(0)
+                eight = _zeros8(0)
                 for b in range(blocks):
-                    lanes = _lanes_near(lanes, at + b * PACKED, y + j * stride + b * RECORD)
-                finish(args, j, g, _result8(lanes)[0])
+                    eight = _lanes(eight, at + b * PACKED, y + j * stride + b * RECORD)
+                finish(args, j, g, _result8(eight))
             continue
         for j in range(first, tiled, _TILE):
             acc = _zerosn(0)
