@@ -28,7 +28,7 @@ BLOCK, BYTES = 256, 84
 MINUS_OFFSET = 0
 SCALES, QUANTS = 4 * W, 20 * W
 PACKED = 84 * W
-_TILE = 4 if VNNI else 2
+_TILE = 4
 
 
 def _words(E, at):
@@ -52,10 +52,12 @@ def _begin(E, tile):
 
 
 def _lane(E, tile, words, scales):
-    """The minima go in first; scale times quant is at most 15 * 3, so that one product does both bytes of a word."""
+    """The minima go in first. Scale times quant is at most 15 * 3: with VNNI one product does both bytes, for all columns."""
     mins = field(E, _both(E, tile.of_lane(tile.w, 2 * W), 0), 4, 0x0F)
     for c in range(tile.columns):
         tile.fma(tile.accumulator(c), tile.negative(c), pair_sums(E, mins, tile.sums(c, SUMS16), 0))
+    if not VNNI:
+        return lanes.lane_sums(E, tile, words, scales)
     totals = [zero(E)] * tile.columns
     words16 = V(I16, 2 * W)
     for g, (u, scale) in enumerate(zip(words, scales, strict=True)):

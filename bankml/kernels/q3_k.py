@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from . import lanes
-from .isa import VNNI, W
+from .isa import W
 from .matmul import finish, part_start
 from .quantize_k import RECORD
 from .simd import IW, copy2, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, st_f32, st_i8, st_i32
@@ -26,7 +26,7 @@ BLOCK, BYTES = 256, 110
 MINUS_OFFSET = -4
 SCALES, QUANTS = 2 * W, 20 * W
 PACKED = 116 * W
-_TILE = 4 if VNNI else 2
+_TILE = 4
 
 
 def _words(E, at):

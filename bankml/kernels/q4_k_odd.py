@@ -9,7 +9,7 @@ Source: ggml_vec_dot_q4_K_q8_K, ggml-cpu/arch/x86/quants.c.
 from __future__ import annotations
 
 from . import lanes
-from .isa import VNNI, W
+from .isa import W
 from .matmul import finish, part_start
 from .q4_k import BLOCK, BYTES, MINIMA, MINUS_OFFSET, PACKED, QUANTS, SCALES, get_rows, pack, unpack_row
 from .quantize_k import RECORD
@@ -18,7 +18,7 @@ from .super_blocks import field, ld_byte_pairs, ld_bytes, minima, scale_operand
 from .team import kernel
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
-_TILE = 4 if VNNI else 2
+_TILE = 4
 
 
 def _words(E, at):

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from . import lanes
-from .isa import VNNI, W
+from .isa import W
 from .matmul import finish, part_start
 from .quantize_k import RECORD
 from .simd import IW, copy2, ld_f16, ld_i32, ld_i64, ld_u8, st_f32, st_i8, st_i32
@@ -27,7 +27,7 @@ BLOCK, BYTES = 256, 176
 MINUS_OFFSET = 0
 SCALES, MINIMA, QUANTS = 4 * W, 12 * W, 20 * W
 PACKED = 180 * W
-_TILE = 4 if VNNI else 2
+_TILE = 4
 
 
 def _words(E, at):
