@@ -18,7 +18,18 @@ from .conftest import Served
 HI = [{"role": "user", "content": "Hi"}]
 ORDER = [
     *("bankml", "engine", "model_sha256", "guard", "prompt_tokens", "completion_tokens", "ttft_ms", "wall_ms"),
-    *("response_sha256", "request_sha256", "pinned", "reference", "llama_threads", "cache_type", "ctx", "cache_n", "sampling", "signed"),
+    *(
+        "response_sha256",
+        "request_sha256",
+        "pinned",
+        "reference",
+        "llama_threads",
+        "cache_type",
+        "ctx",
+        "cache_n",
+        "sampling",
+        "signed",
+    ),
 ]
 TIMINGS = [
     *("cache_n", "prompt_n", "prompt_ms", "prompt_per_token_ms", "prompt_per_second"),
@@ -59,6 +70,7 @@ def test_a_stream_says_what_the_whole_answer_says(served: Served) -> None:
     events = served.events(body)
     assert events[-1] == "[DONE]"
     assert next(iter(events[-2])) == "bankml_receipt"
+    assert events[-2]["choices"] == [{"finish_reason": "stop", "index": 0, "delta": {}}]
     text = "".join(each["choices"][0]["delta"].get("content") or "" for each in events[:-3])
     assert text == whole["choices"][0]["message"]["content"]
     assert events[0]["choices"][0]["delta"] == {"role": "assistant", "content": None}
@@ -103,6 +115,8 @@ def test_openai_client(served: Served) -> None:
     assert usage.completion_tokens == 8
     with client.chat.completions.stream(model="any", messages=HI, temperature=0, stop=["How"]) as stream:
         assert stream.get_final_completion().choices[0].message.content == "Hello! "
+    said = client.chat.completions.create(model="any", messages=HI, temperature=0, max_tokens=8, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in said) == text
     assert client.models.list().data[0].object == "model"
     for wrong, kind in (({"stop": 5}, openai.BadRequestError), ({"tools": [{"type": "function"}]}, openai.InternalServerError)):
         with pytest.raises(kind) as caught:

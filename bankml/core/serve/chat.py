@@ -257,8 +257,8 @@ def _last_chunks(answer_: Answer, completion: Completion, chunks: shapes.Chunks)
     last[-1]["timings"] = shapes.timings(numbers)
     if request.verbose:
         last[0]["__verbose"] = verbose(answer_.prepared, completion, answer_.model, numbers)
-    # choices is there and empty so that clients of OpenAI's shape, which read it, pass over the event.
-    last.append({"bankml_receipt": answer_.receipt(completion), **chunks.bare([])})
+    # The event has the shape of a chunk that says nothing: clients read choices[0].delta of every event.
+    last.append({"bankml_receipt": answer_.receipt(completion), **chunks.delta({}, completion.finish_reason)})
     return last
 
 
