@@ -229,7 +229,7 @@ def odd_fields() -> list[dict[str, Any]]:
     """
     from bankml.core.serve.fields import known_names
 
-    values = ("x", [], {}, True, 1.5, -7, 2**31)
+    values: tuple[Any, ...] = ("x", [], {}, True, 1.5, -7, 2**31)
     return [
         {"path": CHAT, "body": {"messages": HI, "max_tokens": 1, name: value}}
         for name in sorted(known_names() - {"messages", "grammar", "json_schema"})
