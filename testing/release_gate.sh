@@ -155,11 +155,16 @@ for record in tests/records/*.json*; do
     fi
 done
 MODEL=smollm2-135m-instruct
+stage "oracle, AVX2 kernels" env BANKML_ISA=avx2 "$BIN/python" -m tests.kernels.compare_records \
+    tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention.json.gz \
+    tests/records/model-shapes.json.gz
+beyond "kernels, another seed" kernels - seed=1
 beyond "kernels of every tensor" kernels $MODEL 'tensors="all"'
 beyond "tokenizer, every code point" tokenizer $MODEL points=true fuzz=20000
 beyond "operations, another seed" operations - seed=1
 beyond "attention, another seed" attention - seed=1
 beyond "model, another seed" model $MODEL seed=2
+beyond "small models, another seed" model - seed=2
 beyond "sampler, more cases" sampler - count=10000
 beyond "greedy long, 1 thread" greedy $MODEL script=long threads=1
 beyond "greedy deep, 4 threads" greedy $MODEL script=deep threads=4
