@@ -44,13 +44,13 @@ from .simd import (
 )
 from .super_blocks import (
     add_pairs,
-    begin,
     columns_of,
     field,
     ld_byte_pairs,
     minima,
     pairs_u8s8,
     scale_of_pair,
+    separate,
     shift,
     zero,
     zeros,
@@ -136,7 +136,7 @@ def _panel(columns):
             more = [minima(E, _pairs(E, w), at) for at in ys]
             totals = [shift(E, E.b.sub(zero(E), x), -7) for x in more]
         for p in range(4):
-            begin(E, w, 0, PACKED, p, 4)
+            separate(E)
             sums = [[zero(E)] * 2 for _ in ys]
             for lane in range(8):
                 q = E.ld(IW, w, QUANTS + 4 * W * (4 * lane + p))
@@ -162,14 +162,13 @@ def _panel(columns):
 
 _LAYOUT = lanes.Layout(
     name="iq4_xs",
-    packed=PACKED,
     quants=QUANTS,
     lane_bytes=16 * W,
     scales=lambda E, w: 2 * _scales(E, w),
     words=_values,
     lane=_lane,
 )
-_zeros8, _lanes, _result8 = lanes.columns_in_registers(_LAYOUT, 4096)
+_zeros8, _lanes, _result8 = lanes.column(_LAYOUT)
 _panel1, _zeros1 = _panel(1), zeros("iq4_xs", 1)
 _paneln, _zerosn = _panel(_TILE), zeros("iq4_xs", _TILE)
 

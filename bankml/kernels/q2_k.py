@@ -66,11 +66,9 @@ def _lane(E, tile, words, scales):
     return totals
 
 
-_LAYOUT = lanes.Layout(
-    name="q2_k", packed=PACKED, quants=QUANTS, lane_bytes=2 * 4 * W, scales=_scales, words=_words, lane=_lane, begin=_begin
-)
+_LAYOUT = lanes.Layout(name="q2_k", quants=QUANTS, lane_bytes=2 * 4 * W, scales=_scales, words=_words, lane=_lane, begin=_begin)
 
-_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_zeros, _step, _result = lanes.column(_LAYOUT)
 _scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
 _scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 

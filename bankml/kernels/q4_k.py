@@ -21,7 +21,6 @@ from .quantize_k import RECORD, D
 from .simd import ADDR, F32, I16, I32, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .super_blocks import (
     add_pairs,
-    begin,
     columns_of,
     field,
     ld_byte_pairs,
@@ -31,6 +30,7 @@ from .super_blocks import (
     pairs_u8s8,
     scale_6bit,
     scale_operand,
+    separate,
     zero,
 )
 from .team import kernel
@@ -61,7 +61,7 @@ def _pair(E, w, ys, p):
     return [add_pairs(E, add_pairs(E, zero(E), low, scales[0]), high, scales[1]) for low, high in sums]
 
 
-def _step(columns, split, distance):
+def _step(columns, split):
     """One super-block; the state is the accumulators of all columns, then their sums of minima."""
 
     def emit(E, state, w, y, stride):
@@ -78,12 +78,12 @@ def _step(columns, split, distance):
         scales = [E.mul(d, x) for x in dy]
         totals = [zero(E)] * columns
         for p in range(4):
-            begin(E, w, distance, PACKED, p, 4)
-            part = _pair(E, w, ys, p)
+            separate(E)
+            sums = _pair(E, w, ys, p)
             if split:
-                acc = [E.fma(E.i2f(s), x, a) for s, x, a in zip(part, scales, acc, strict=True)]
+                acc = [E.fma(E.i2f(s), x, a) for s, x, a in zip(sums, scales, acc, strict=True)]
             else:
-                totals = [E.b.add(a, b) for a, b in zip(totals, part, strict=True)]
+                totals = [E.b.add(a, b) for a, b in zip(totals, sums, strict=True)]
         if not split:
             acc = [E.fma(E.i2f(s), x, a) for s, x, a in zip(totals, scales, acc, strict=True)]
         return E.tup(acc + low)
@@ -104,9 +104,8 @@ def _result(columns):
     return mk(f"q4_k_result{columns}", tup(f32xw, columns), (tup(f32xw, 2 * columns),), emit)
 
 
-_step1, _zeros1, _result1 = _step(1, False, 4096), _zeros(1), _result(1)
-_stepn, _zerosn, _resultn = _step(_TILE, True, 0), _zeros(_TILE), _result(_TILE)
-_step_one = _step(1, False, 0)
+_step1, _zeros1, _result1 = _step(1, False), _zeros(1), _result(1)
+_stepn, _zerosn, _resultn = _step(_TILE, True), _zeros(_TILE), _result(_TILE)
 
 
 @kernel
@@ -145,7 +144,7 @@ def gemm(args, chunk, thread):
         for j in range(max(first, by_four), last):
             one = _zeros1(0)
             for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
+                one = _step1(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
             finish(args, j, g, _result1(one)[0])
 
 

@@ -46,7 +46,6 @@ def _end(E, total, extra):
 
 _LAYOUT = lanes.Layout(
     name="q4_k_odd",
-    packed=PACKED,
     quants=QUANTS,
     lane_bytes=1 * 4 * W,
     scales=_scales,
@@ -57,7 +56,7 @@ _LAYOUT = lanes.Layout(
     end=_end,
 )
 
-_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_zeros, _step, _result = lanes.column(_LAYOUT)
 _scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
 _scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 

@@ -52,7 +52,6 @@ def _begin(E, tile):
 
 _LAYOUT = lanes.Layout(
     name="q5_k",
-    packed=PACKED,
     quants=QUANTS,
     lane_bytes=5 * 4 * W,
     scales=_scales,
@@ -63,7 +62,7 @@ _LAYOUT = lanes.Layout(
     end=lambda E, total, extra: lanes.first_nan(E, total, extra[0]),
 )
 
-_zeros, _step, _result = lanes.columns_in_registers(_LAYOUT, 4096)
+_zeros, _step, _result = lanes.column(_LAYOUT)
 _scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
 _scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
 

@@ -117,15 +117,8 @@ def columns_of(E, y, stride, columns):
     return [E.b.add(y, E.b.mul(stride, E.i64(c))) for c in range(columns)]
 
 
-def begin(E, w, distance, size, part, parts):
-    """Start a part of a step: ask for its share of the lines that the step `distance` bytes ahead reads; move no load across.
-
-    Left alone, LLVM's scheduler unpacks the words of all parts first and spills them.
-    """
-    if distance:
-        lines = range(0, size, 64)
-        for line in lines[len(lines) * part // parts : len(lines) * (part + 1) // parts]:
-            E.prefetch(w, distance + line)
+def separate(E):
+    """Start a part of a step: no load moves across. LLVM's scheduler would unpack the words of all parts first and spill them."""
     E.b.fence("seq_cst", targetscope="singlethread")
 
 
