@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokenize": ("tokenize", "Turn text into token ids."),
     "detokenize": ("detokenize", "Turn token ids into text."),
     "template": ("template", "Render a chat template over messages."),
+    "grammar": ("grammar", "Check a grammar, or make one from a JSON schema."),
     "oracle": ("oracle", "Record the reference's answers, compare ours with them."),
     "bench": ("bench", "Measure speed, as a ratio to the reference."),
     "completion": ("completion", "Print a shell completion script."),

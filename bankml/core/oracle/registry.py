@@ -26,6 +26,7 @@ KINDS: dict[str, str] = {
         "greedy",
         "sampled",
         "serve",
+        "grammar",
     )
 }
 

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``bankml grammar``: whether a grammar parses, and the grammar of a JSON schema."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.group("grammar")
+def command() -> None:
+    """Check a GBNF grammar, or make one from a JSON schema."""
+
+
+@command.command("check")
+@click.argument("file", metavar="FILE")
+@click.option("--model", metavar="MODEL", help="Read terminals such as <think> with this model's vocabulary, and count tokens.")
+@click.option("--root", metavar="NAME", default="root", show_default=True, help="The rule that the text begins with.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(file: str, model: str | None, root: str, as_json: bool) -> None:
+    """Parse FILE ("-" is standard input) as llama.cpp b11192 would; exit 2 with the parser's reason where it refuses.
+
+    With --model, say too how many of its tokens an answer may begin with.
+    """
+    from bankml.core.constrain.grammar import Grammar
+
+    text = _read(file)
+    if model is None:
+        grammar = Grammar.parse(text, root)
+    else:
+        from bankml.core.constrain.trie import VocabularyTrie
+        from bankml.core.gguf.reader import GgufFile
+        from bankml.core.pins import resolve_model
+        from bankml.core.text.tokenizer import Tokenizer
+
+        with GgufFile.open(resolve_model(model)) as gguf:
+            tokenizer = Tokenizer.from_gguf(gguf)
+        grammar = Grammar.parse(text, root, tokenizer, VocabularyTrie.of(tokenizer))
+    facts: dict[str, object] = {
+        "verdict": "parsed",
+        "rules": len(grammar.rules.rules),
+        "elements": sum(len(rule) for rule in grammar.rules.rules),
+        "may_be_empty": grammar.may_end,
+    }
+    if model is not None:
+        facts["first_tokens"] = int(grammar.mask().sum())
+    if as_json:
+        click.echo(json.dumps(facts))
+    else:
+        click.echo(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in facts.items()))
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
