@@ -26,7 +26,8 @@ _POWERS = {
 _USUAL = ("Q4_1", "Q8_0", "F16", "Q4_0", "Q5_0", "Q5_1", "F32")
 _K = ("Q4_K", "Q6_K", "Q3_K", "Q2_K", "Q5_K", "IQ4_XS", "Q8_0")
 _REST = ("IQ4_NL", "MXFP4", "BF16", "Q4_K", "Q8_0")
-_FEW_BITS = ("TQ2_0", "Q1_0", "TQ1_0", "Q2_0", "Q6_K")
+_FEW_BITS = ("Q1_0", "Q2_0", "Q6_K")
+_TERNARY = ("TQ2_0", "TQ1_0", "Q8_0")
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ SHAPES = (
     Shape("qwen3", "qwen3", _REST, head_dim=128, kv_heads=2, reals={"rope.freq_base": 1e6}),
     Shape("qwen3-tied", "qwen3", _K, head_dim=128, untied=False, vocabulary=319),
     Shape("qwen3-few-bits", "qwen3", _FEW_BITS, head_dim=128, kv_heads=1, vocabulary=324),
+    Shape("llama-ternary", "llama", _TERNARY, untied=False),
 )
 
 
