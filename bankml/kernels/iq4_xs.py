@@ -65,7 +65,7 @@ MINUS_OFFSET = -OFFSET
 SCALES, QUANTS = 2 * W, 12 * W
 PACKED = 140 * W
 PANEL_FROM = 8
-_TILE = 4 if VNNI else 2
+_TILE = 4
 _BYTES = V(I8, 4 * W)
 _TABLE = np.array(VALUES, np.int64)
 

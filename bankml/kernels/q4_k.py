@@ -39,7 +39,7 @@ BLOCK, BYTES = 256, 144
 MINUS_OFFSET = 0
 SCALES, MINIMA, QUANTS = 4 * W, 12 * W, 20 * W
 PACKED = 148 * W
-_TILE = 4 if VNNI else 2
+_TILE = 4
 
 
 def _pair(E, w, ys, p):
