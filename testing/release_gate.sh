@@ -123,7 +123,7 @@ facts = machine_facts()
 print(f"processor   {facts['processor']}, {facts['processors']} available, load {facts['load'][0]:.2f}")
 print(f"memory      {facts['memory_bytes'] / 2**30:.1f} GiB")
 print(f"system      {facts['system']}, Python {facts['python']}")
-print("libraries   " + ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "llvmlite", "jinja2", "starlette")))
+print("libraries   " + ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "llvmlite", "starlette")))
 PROGRAM
 if [ -x "$REFERENCE/bin/llama-server" ]; then
     "$BIN/python" - "$REFERENCE" <<'PROGRAM' | tee -a "$report"

@@ -10,7 +10,7 @@ from bankml.cli import main as cli_main
 from bankml.cli.main import COMMANDS, main
 from bankml.core.refusal import Refusal
 
-HEAVY = ("numpy", "numba", "requests", "starlette", "uvicorn", "jinja2", "regex", "tqdm")
+HEAVY = ("numpy", "numba", "requests", "starlette", "uvicorn", "tqdm")
 
 
 def raising(monkeypatch, error):
