@@ -55,3 +55,25 @@ def check(file: str, model: str | None, root: str, as_json: bool) -> None:
 
 def _read(file: str) -> bytes:
     return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+
+
+@command.command("from-schema")
+@click.argument("file", metavar="FILE")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the grammar and the warnings.")
+def from_schema(file: str, as_json: bool) -> None:
+    """Print the grammar that llama.cpp b11192 makes of the JSON schema in FILE ("-" is standard input), byte for byte.
+
+    What of the schema the grammar does not hold to is said on stderr. A schema that b11192 refuses is refused, with its message
+    and the path; exit code 2.
+    """
+    from bankml.core.constrain.schema import grammar_of_text
+
+    made = grammar_of_text(_read(file))
+    if as_json:
+        click.echo(json.dumps({"grammar": made.text.decode("utf-8", "replace"), "warnings": made.warnings}, ensure_ascii=False))
+        return
+    for warning in made.warnings:
+        click.echo(f"bankml: {warning}", err=True)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(made.text)
+    sys.stdout.buffer.flush()

@@ -26,7 +26,9 @@ KINDS: dict[str, str] = {
         "greedy",
         "sampled",
         "serve",
+        "logprobs",
         "grammar",
+        "schema",
     )
 }
 
