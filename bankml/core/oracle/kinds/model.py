@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 Answers = dict[str, Any]
-"""``n_ctx``, ``n_vocab``, ``traces`` and ``scripts`` of one model."""
+"""``n_ctx``, ``n_vocab``, ``cache``, ``traces`` and ``scripts`` of one model."""
 
 TRACES = (1, 28, 63, 64, 150)
 """Rows of the micro-batches whose inner rows are compared: 1, few, and both sides of the tiled kernel's border."""
@@ -41,7 +41,8 @@ _CTX = 2048
 class Model:
     """Kind ``model``. With a model: that one. Without: small models of every architecture, made from a stream.
 
-    Options: ``seed`` of the tokens; ``traces`` and ``scripts`` as TRACES and SCRIPTS; ``shapes``, names of small models.
+    Options: ``seed`` of the tokens; ``traces`` and ``scripts`` as TRACES and SCRIPTS; ``shapes``, names of small models;
+    ``cache``: ``f16``, or ``q8_0`` for a quantized cache.
     """
 
     name = "model"
@@ -51,15 +52,14 @@ class Model:
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Decode each micro-batch in libllama."""
-        seed = int(options.get("seed", 1))
+        seed, cache = int(options.get("seed", 1)), str(options.get("cache", "f16"))
         if model is not None:
-            return _asked(
-                reference, model, _CTX, options.get("traces", TRACES), options.get("scripts", SCRIPTS), seed
-            )  # fmt: skip
+            traces, scripts = options.get("traces", TRACES), options.get("scripts", SCRIPTS)
+            return _asked(reference, model, _CTX, traces, scripts, seed, cache)
         made = []
         for shape, path in _made(options.get("shapes")):
             traces, scripts = options.get("traces", SMALL_TRACES), options.get("scripts", SMALL_SCRIPTS)
-            made.append({"shape": shape.name, **_asked(reference, path, 1024, traces, scripts, seed)})
+            made.append({"shape": shape.name, **_asked(reference, path, 1024, traces, scripts, seed, cache)})
         return {"made": made}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
@@ -91,7 +91,13 @@ def _made(names: list[str] | None) -> Iterator[tuple[Shape, Path]]:
 
 
 def _asked(
-    reference: Reference, path: Path, n_ctx: int, traces: Sequence[int], scripts: Mapping[Any, Sequence[int]], seed: int
+    reference: Reference,
+    path: Path,
+    n_ctx: int,
+    traces: Sequence[int],
+    scripts: Mapping[Any, Sequence[int]],
+    seed: int,
+    cache: str,
 ) -> Answers:
     """The reference's answers on one model."""
     from bankml.core.gguf.reader import GgufFile
@@ -102,7 +108,7 @@ def _asked(
         layers = plan(gguf).n_layer
     names = [f"l_out-{layer}" for layer in range(layers)]
     traced, scripted = [], []
-    with LlamaModel(reference, path, n_ctx=n_ctx, threads=3) as llama:
+    with LlamaModel(reference, path, n_ctx=n_ctx, threads=3, cache_type=cache) as llama:
         n_vocab = llama.n_vocab
         for n in traces:
             asked = tokens(n, n_vocab, seed + n)
@@ -112,10 +118,10 @@ def _asked(
             answer = {**rows, "result_output": _stream.row_digests(logits), "last": _stream.row_digests(last)}
             traced.append({"rows": n, "seed": seed + n, "answer": answer})
     for threads, sizes in scripts.items():
-        with LlamaModel(reference, path, n_ctx=n_ctx, threads=int(threads)) as llama:
+        with LlamaModel(reference, path, n_ctx=n_ctx, threads=int(threads), cache_type=cache) as llama:
             steps = [_stream.digest(llama.eval(part, pos)[0][0]) for pos, part in _parts(sizes, n_vocab, seed)]
         scripted.append({"threads": int(threads), "sizes": list(sizes), "seed": seed, "answer": steps})
-    return {"n_ctx": n_ctx, "n_vocab": n_vocab, "traces": traced, "scripts": scripted}
+    return {"n_ctx": n_ctx, "n_vocab": n_vocab, "cache": cache, "traces": traced, "scripts": scripted}
 
 
 def _hold(path: Path, answers: Answers, tally: Tally, where: str) -> None:
@@ -125,7 +131,8 @@ def _hold(path: Path, answers: Answers, tally: Tally, where: str) -> None:
 
     with GgufFile.open(path) as gguf:
         for number, script in enumerate(answers["scripts"]):
-            player = Player.load(gguf, n_ctx=answers["n_ctx"], llama_threads=script["threads"])
+            cache = answers.get("cache", "f16")
+            player = Player.load(gguf, n_ctx=answers["n_ctx"], llama_threads=script["threads"], cache_type=cache)
             try:
                 if number == 0:
                     _hold_traces(player, answers, tally, where)
