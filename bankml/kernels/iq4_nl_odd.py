@@ -26,10 +26,10 @@ def _block(E, accs, w, ys, ds, xs):
     return lane_dots(E, _scale(E, w), words(E, w), _dot, accs, ys, ds, xs)
 
 
-_COLUMNS = 2 if W == 16 else 1
+_COLUMNS = 3 if W == 16 else 2
 _pair, _zeros, _fold, _last = two_sums("iq4_nl", PACKED, _scale, words, _dot, totals)
-_step1, _zeros1, _result1 = tile("iq4_nl_odd", 1, 8, _block, hsum)
-_stepn, _zerosn, _resultn = tile("iq4_nl_odd", _COLUMNS, 8, _block, hsum)
+_step1, _zeros1, _result1 = tile("iq4_nl_odd", 1, 8, _block, hsum, PACKED)
+_stepn, _zerosn, _resultn = tile("iq4_nl_odd", _COLUMNS, 8, _block, hsum, PACKED)
 
 
 @kernel

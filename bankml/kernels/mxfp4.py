@@ -47,16 +47,15 @@ def totals(E, w, ys, xs):
 
 
 _block = total_block(scales, totals)
-_COLUMNS = 8 if W == 16 else 4
-_step, _zeros, _result = tile("mxfp4", 1, 1, _block, only, (4096, PACKED))
-_step1, _zeros1, _result1 = tile("mxfp4", 1, 1, _block, only)
-_stepn, _zerosn, _resultn = tile("mxfp4", _COLUMNS, 1, _block, only)
+_COLUMNS = 4
+_step1, _zeros1, _result1 = tile("mxfp4", 1, 1, _block, only, PACKED)
+_stepn, _zerosn, _resultn = tile("mxfp4", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step, _zeros, _result, PACKED, 1, TOTALS, args, chunk, thread)
+    one_row(_step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
 
 
 @kernel

@@ -60,16 +60,15 @@ def _block(E, accs, w, ys, ds, xs):
     return [[E.fma(d, u, acc[0])] for u, acc in zip(us, accs, strict=True)]
 
 
-_COLUMNS = 8 if W == 16 else 2
-_step, _zeros, _result = tile("q2_0", 1, 1, _block, only, (4096, PACKED))
-_step1, _zeros1, _result1 = tile("q2_0", 1, 1, _block, only)
-_stepn, _zerosn, _resultn = tile("q2_0", _COLUMNS, 1, _block, only)
+_COLUMNS = 4
+_step1, _zeros1, _result1 = tile("q2_0", 1, 1, _block, only, PACKED)
+_stepn, _zerosn, _resultn = tile("q2_0", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step, _zeros, _result, PACKED, _RATIO, TOTALS, args, chunk, thread)
+    one_row(_step1, _zeros1, _result1, PACKED, _RATIO, TOTALS, args, chunk, thread)
 
 
 @kernel

@@ -26,16 +26,15 @@ def _totals(E, w, ys, xs):
 
 
 _block = total_block(lambda E, w: E.ld_f16(w), _totals)
-_COLUMNS = 8 if W == 16 else 4
-_step, _zeros, _result = tile("q4_0", 1, 1, _block, only, (4096, PACKED))
-_step1, _zeros1, _result1 = tile("q4_0", 1, 1, _block, only)
-_stepn, _zerosn, _resultn = tile("q4_0", _COLUMNS, 1, _block, only)
+_COLUMNS = 4
+_step1, _zeros1, _result1 = tile("q4_0", 1, 1, _block, only, PACKED)
+_stepn, _zerosn, _resultn = tile("q4_0", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step, _zeros, _result, PACKED, 1, TOTALS, args, chunk, thread)
+    one_row(_step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
 
 
 @kernel

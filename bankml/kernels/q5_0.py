@@ -27,16 +27,15 @@ def _block(E, accs, w, ys, ds, xs):
     return lane_dots(E, E.ld_f16(w), five_bit_words(E, w, _Q), offset_dot, accs, ys, ds, xs)
 
 
-_COLUMNS = 3 if W == 16 else 1
-_step, _zeros, _result = tile("q5_0", 1, 8, _block, hsum, (4096, PACKED))
-_step1, _zeros1, _result1 = tile("q5_0", 1, 8, _block, hsum)
-_stepn, _zerosn, _resultn = tile("q5_0", _COLUMNS, 8, _block, hsum)
+_COLUMNS = 3 if W == 16 else 2
+_step1, _zeros1, _result1 = tile("q5_0", 1, 8, _block, hsum, PACKED)
+_stepn, _zerosn, _resultn = tile("q5_0", _COLUMNS, 8, _block, hsum, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step, _zeros, _result, PACKED, 1, FOURS, args, chunk, thread)
+    one_row(_step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk, thread)
 
 
 @kernel

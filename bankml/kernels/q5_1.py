@@ -36,16 +36,15 @@ def _end(E, vectors):
     return E.add(E.hsum_a(vectors[:8]), vectors[8])
 
 
-_COLUMNS = 2 if W == 16 else 1
-_step, _zeros, _result = tile("q5_1", 1, 9, _block, _end, (4096, PACKED))
-_step1, _zeros1, _result1 = tile("q5_1", 1, 9, _block, _end)
-_stepn, _zerosn, _resultn = tile("q5_1", _COLUMNS, 9, _block, _end)
+_COLUMNS = 3 if W == 16 else 2
+_step1, _zeros1, _result1 = tile("q5_1", 1, 9, _block, _end, PACKED)
+_stepn, _zerosn, _resultn = tile("q5_1", _COLUMNS, 9, _block, _end, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step, _zeros, _result, PACKED, 1, SUMS, args, chunk, thread)
+    one_row(_step1, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
 
 
 @kernel

@@ -19,25 +19,27 @@ from .simd import ADDR, F32, f32xw, ld_i64, mk, tup
 # Where the extra words of a formed row begin, in words of 4 bytes a block after the scales, and the bytes of one block's.
 # Layout: quantize.py.
 SUMS, FOURS, TOTALS = (4, 4), (8, 32), (40, 4)
+# Bytes between a block and the one asked for: a page, by measurement.
+_AHEAD = 4096
+# Bytes of weights that meet all activation rows of a chunk before the next ones: an eighth of a usual second cache.
+_HELD = 131072
 
 
-def tile(name, columns, vectors, block, result, prefetch=0):
+def tile(name, columns, vectors, block, result, packed):
     """(step, zeros, result) for `columns` columns of `vectors` vectors each.
 
     Args:
         block: ``block(E, accs, w, ys, ds, xs)`` gives the columns' new vectors, a list of lists like `accs`.
         result: ``result(E, vectors)`` gives a column's W outputs.
-        prefetch: (distance, bytes): lines from w + distance on to ask for.
+        packed: bytes of a block of W rows; so many are asked for ahead of their use.
     """
     count = columns * vectors
     state = tup(f32xw, count)
 
     def step(E, values, w, y, d, x, stride):
         flat = E.untup(values, count)
-        if prefetch:
-            distance, size = prefetch
-            for line in range(0, size, 64):
-                E.prefetch(w, distance + line)
+        for line in range(0, packed, 64):
+            E.prefetch(w, _AHEAD + line)
         accs = [flat[c * vectors : (c + 1) * vectors] for c in range(columns)]
         ys, ds, xs = ([_column(E, at, stride, c) for c in range(columns)] for at in (y, d, x))
         return E.tup([v for acc in block(E, accs, w, ys, ds, xs) for v in acc])
@@ -91,7 +93,7 @@ def many_rows(step, zeros, result, columns, step1, zeros1, result1, packed, rati
     last = min(total, first + column_part)
     chunk = chunk % parts
     end = part_start(groups, parts, chunk + 1)
-    some = max(1, 131072 // (blocks * packed))
+    some = max(1, _HELD // (blocks * packed))
     for start in range(part_start(groups, parts, chunk), end, some):
         # These groups stay in the second cache, and a tile of activation rows in the first while it meets them.
         stop = min(end, start + some)
