@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What plays, and the key or tensor that is named where something does not."""
+
+import numpy as np
+import pytest
+
+from bankml.core.gguf.types import F32, STRING, U16, U32
+from bankml.core.model.plan import plan
+from bankml.core.refusal import Refusal
+
+
+def test_the_default_model(smollm2):
+    from bankml.core.gguf.reader import GgufFile
+
+    with GgufFile.open(smollm2) as gguf:
+        built = plan(gguf)
+    assert (built.architecture.name, built.n_layer, built.n_embd, built.n_ff) == ("llama", 30, 576, 1536)
+    assert (built.n_head, built.n_head_kv, built.head_dim, built.n_vocab) == (9, 3, 64, 49152)
+    assert (built.tied, built.output, built.rope.freq_base, built.rope.freq_scale) == (True, "token_embd.weight", 100000.0, 1.0)
+    assert len(built.matrices) == 30 * 7 + 1
+    assert len(built.vectors) == 30 * 2 + 1
+
+
+@pytest.mark.parametrize("head_dim", [32, 64, 96, 128, 160, 192, 256])
+def test_the_scale_of_attention_is_made_in_float32(changed, head_dim):
+    width = 2 * head_dim
+    keys = {f"llama.{key}": (U32, head_dim) for key in ("attention.key_length", "attention.value_length", "rope.dimension_count")}
+    keys |= {"llama.attention.head_count": (U32, 2), "llama.attention.head_count_kv": (U32, 2)}
+    dims = {f"blk.0.attn_{part}.weight": (32, width) for part in "qkv"} | {"blk.0.attn_output.weight": (width, 32)}
+    with changed(keys, dims) as gguf:
+        built = plan(gguf)
+    assert np.float32(built.attention_scale) == np.float32(1) / np.sqrt(np.float32(head_dim))
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "where"),
+    [
+        ({"general.architecture": (STRING, "mamba")}, "model.architecture", "key general.architecture"),
+        ({"llama.feed_forward_length": None}, "model.key-missing", "key llama.feed_forward_length"),
+        ({"llama.attention.layer_norm_rms_epsilon": None}, "model.key-missing", "layer_norm_rms_epsilon"),
+        ({"llama.attention.layer_norm_rms_epsilon": (STRING, "x")}, "model.key-type", "layer_norm_rms_epsilon"),
+        ({"llama.expert_count": (U32, 8), "llama.expert_used_count": (U32, 2)}, "model.not-built", "key llama.expert_count"),
+        ({"split.count": (U16, 3)}, "model.split", "key split.count"),
+        ({"llama.rope.scaling.type": (STRING, "longrope")}, "model.rope-scaling", "key llama.rope.scaling.type"),
+        ({"llama.rope.dimension_count": (U32, 16)}, "model.rope-dims", "key llama.rope.dimension_count"),
+        ({"llama.attention.value_length": (U32, 64)}, "model.head-width", "key llama.attention.key_length"),
+        ({"llama.attention.key_length": (U32, 24), "llama.attention.value_length": (U32, 24)}, "model.head-width", "key_length"),
+    ],
+)
+def test_the_key_in_the_way_is_named(changed, keys, code, where):
+    with changed(keys) as gguf, pytest.raises(Refusal) as refusal:
+        plan(gguf)
+    assert refusal.value.code == code
+    assert where in refusal.value.where
+
+
+@pytest.mark.parametrize(
+    ("tensors", "code", "where"),
+    [
+        ({"blk.0.ffn_gate.weight": None}, "model.tensor-missing", "tensor blk.0.ffn_gate.weight"),
+        ({"output_norm.weight": None}, "model.tensor-missing", "tensor output_norm.weight"),
+        ({"blk.0.attn_k.weight": (32, 64)}, "model.tensor-shape", "tensor blk.0.attn_k.weight"),
+        ({"token_embd.weight": None}, "model.missing", "tensor token_embd.weight"),
+    ],
+)
+def test_the_tensor_in_the_way_is_named(changed, tensors, code, where):
+    with changed(tensors=tensors) as gguf, pytest.raises(Refusal) as refusal:
+        plan(gguf)
+    assert (refusal.value.code, refusal.value.where) == (code, where)
+
+
+def test_a_tensor_that_the_graph_has_no_place_for(changed):
+    with changed(extra=[("blk.0.attn_sinks.weight", (32,))]) as gguf, pytest.raises(Refusal) as refusal:
+        plan(gguf)
+    assert (refusal.value.code, refusal.value.found) == ("model.tensor-unknown", "1 such tensors")
+    assert "blk.0.attn_sinks.weight" in refusal.value.where
+
+
+def test_qwen2_has_heads_as_wide_as_its_embedding(changed):
+    keys = {f"qwen2.{key}": (U32, 64) for key in ("attention.key_length", "attention.value_length", "rope.dimension_count")}
+    with changed(keys, arch="qwen2") as gguf, pytest.raises(Refusal) as refusal:
+        plan(gguf)
+    assert refusal.value.code == "model.head-width"
+
+
+def test_an_attention_scale_is_not_read_as_in_the_reference(changed):
+    with changed({"llama.attention.scale": (F32, 3.0)}) as gguf:
+        assert plan(gguf).attention_scale == np.float32(1) / np.sqrt(np.float32(32))
