@@ -41,6 +41,8 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
 @click.option("--fork", metavar="F", type=click.Path(path_type=Path), help="Pin to hold the file to; else the file's own.")
 @click.option("--allow-unpinned", is_flag=True, help="Answer from a file that no pin vouches for, and say so.")
+@click.option("--logprobs", "n_probs", metavar="N", type=click.IntRange(min=1, max=256),
+              help="With --json, tell each token's logprob and those of the N most probable tokens.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of the text as it comes.")
 def command(
     words: tuple[str, ...],
@@ -56,6 +58,7 @@ def command(
     cache_type: CacheType,
     fork: Path | None,
     allow_unpinned: bool,
+    n_probs: int | None,
     as_json: bool,
     **sampling: Any,
 ) -> None:
@@ -70,12 +73,14 @@ def command(
 
     Exit codes: 0 answered, 2 refused, 3 truncated file, 1 anything else.
     """
+    if n_probs is not None and not as_json:
+        raise click.UsageError("--logprobs goes with --json")
     model, prompt = _model_and_prompt(words, model_option, given=messages is not None)
     chat = _messages(messages, prompt, system, raw)
     given = {name: value for name, value in sampling.items() if value is not None}
     with (
         _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type) as engine,
-        _start(engine, chat, max_tokens, list(stop), given) as completion,
+        _start(engine, chat, max_tokens, list(stop), n_probs or 0, given) as completion,
     ):
         if as_json:
             click.echo(json.dumps(_report(engine, completion.run(), llama_threads), ensure_ascii=False, indent=2))
@@ -198,7 +203,12 @@ def _open(
 
 
 def _start(
-    engine: Engine, chat: list[dict[str, Any]] | str, max_tokens: int, stop: list[str], sampling: dict[str, Any]
+    engine: Engine,
+    chat: list[dict[str, Any]] | str,
+    max_tokens: int,
+    stop: list[str],
+    n_probs: int,
+    sampling: dict[str, Any],
 ) -> Completion:
     from bankml.core.sampling import resolve_params
 
@@ -210,7 +220,7 @@ def _start(
         stop = [*stop, *prompt.stops]
     drawn = any(name in sampling for name in _SAMPLING)
     params = resolve_params(sampling if drawn else {"temperature": 0.0}, engine.defaults, engine.tokenizer)
-    return engine.complete(tokens, params, max_tokens=max_tokens, stop=stop)
+    return engine.complete(tokens, params, max_tokens=max_tokens, stop=stop, n_probs=n_probs)
 
 
 def _stream(completion: Completion) -> None:
@@ -246,7 +256,10 @@ def _summary(completion: Completion) -> str:
 
 
 def _report(engine: Engine, completion: Completion, llama_threads: int) -> dict[str, Any]:
+    from bankml.core.serve.logprobs import entries
+
     verified = engine.verified
+    measured = completion.measured_text
     return {
         "model": str(engine.gguf.path),
         "model_sha256": verified.sha256 if verified else None,
@@ -256,6 +269,7 @@ def _report(engine: Engine, completion: Completion, llama_threads: int) -> dict[
         "seed": completion.seed,
         "text": completion.text,
         "tokens": completion.tokens,
+        **({"logprobs": entries(measured, engine.tokenizer.piece)} if measured else {}),
         "prompt_tokens": completion.prompt_tokens,
         "cached_tokens": completion.cached_tokens,
         "completion_tokens": completion.completion_tokens,

@@ -58,6 +58,15 @@ def test_messages(bankml, stdin, tmp_path):
     assert bankml("generate", "smollm2-135m-instruct", "--messages", "-", "--max", 12).out == SAID + "\n"
 
 
+def test_logprobs(bankml, stdin):
+    asked = ("generate", RIVERS, "--max", 4, "--logprobs", 3)
+    answer = json.loads(bankml(*asked, "--json").out)
+    assert [each["id"] for each in answer["logprobs"]] == answer["tokens"]
+    assert all(each["logprob"] == each["top_logprobs"][0]["logprob"] for each in answer["logprobs"])
+    assert [len(each["top_logprobs"]) for each in answer["logprobs"]] == [3] * 4
+    assert "--json" in bankml(*asked).err
+
+
 def test_json(bankml, stdin):
     answer = json.loads(bankml("generate", RIVERS, "--max", 12, "--json").out)
     assert answer["text"] == SAID

@@ -20,9 +20,6 @@ UNSUPPORTED: list[tuple[str, Any]] = [
     ("response_format", 5),
     ("json_schema", {}),
     ("grammar", 'root ::= "a"'),
-    ("logprobs", True),
-    ("logprobs", 2),
-    ("n_probs", 2),
     ("return_progress", True),
     ("t_max_predict_ms", 5),
     ("n_indent", 2),
@@ -30,7 +27,6 @@ UNSUPPORTED: list[tuple[str, Any]] = [
     ("reasoning_budget_tokens", 5),
     ("modalities", ["text", "audio"]),
     ("audio", {"voice": "x"}),
-    ("post_sampling_probs", True),
     ("continue_final_message", "content"),
 ]
 

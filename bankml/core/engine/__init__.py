@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The slot, the prompt caches and the loop that makes an answer."""
 
-from bankml.core.engine.completion import Completion, Step
+from bankml.core.engine.completion import Completion, Measured, Step
 from bankml.core.engine.engine import DEFAULT_CTX, Engine
 
-__all__ = ["DEFAULT_CTX", "Completion", "Engine", "Step"]
+__all__ = ["DEFAULT_CTX", "Completion", "Engine", "Measured", "Step"]

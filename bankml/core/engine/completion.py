@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
     from bankml.core.engine.engine import Engine
     from bankml.core.sampling.chain import Sampler
+    from bankml.core.sampling.probabilities import Measure, Probabilities
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A token's probabilities, and the bytes that it let go. A token that leaves a character unfinished has none."""
+
+    probabilities: Probabilities
+    text: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +38,14 @@ class Step:
         token: the token.
         count: how many tokens the answer has so far.
         eog: the token ends the answer.
+        measured: its probabilities, where they were asked for.
     """
 
     text: str
     token: int
     count: int
     eog: bool
+    measured: Measured | None = None
 
 
 class Completion:
@@ -53,6 +64,7 @@ class Completion:
         prompt_ms: from the start to the first token.
         predicted_ms: from the first token to the last.
         ttft_ms: from the request, waiting included, to the first token.
+        measured: the tokens' probabilities, where they were asked for.
     """
 
     def __init__(
@@ -65,6 +77,7 @@ class Completion:
         stop: Sequence[str],
         cache_prompt: bool,
         alive: Callable[[], bool] | None,
+        measure: Measure | None = None,
     ) -> None:
         self.prompt = list(prompt)
         self.tokens: list[int] = []
@@ -77,6 +90,9 @@ class Completion:
         self.predicted_ms = 0.0
         self.ttft_ms = 0.0
         self.seed = sampler.seed
+        self.measured: list[Measured] = []
+        self._measure = measure
+        self._probabilities: Probabilities | None = None
         self._engine = engine
         self._sampler = sampler
         self._max_tokens = max_tokens
@@ -122,6 +138,17 @@ class Completion:
     def stop_word(self) -> str | None:
         """The stop string that was met."""
         return self._released.stop_word
+
+    @property
+    def measured_text(self) -> list[Measured]:
+        """``measured`` as a whole answer tells it: without as many tokens at its end as its stop string makes.
+
+        Source: send_final_response, tools/server/server-context.cpp.
+        """
+        if self.stop_type != "word" or self.stop_word is None:
+            return self.measured
+        stop = self._engine.tokenizer.encode(self.stop_word, add_special=False, parse_special=False)
+        return self.measured[: max(len(self.measured) - len(stop), 0)]
 
     @property
     def finish_reason(self) -> str:
@@ -196,6 +223,8 @@ class Completion:
     def _sampled(self, logits: npt.NDArray[np.float32]) -> int:
         token = self._sampler.sample(logits)
         self._sampler.accept(token)
+        if self._measure is not None:
+            self._probabilities = self._measure(logits, self._sampler.chain.candidates, token)
         self.tokens.append(token)
         return token
 
@@ -213,4 +242,8 @@ class Completion:
             self.stop_type = "limit"
         if eog:
             self.stop_type = "eos"
-        return Step(text.decode("utf-8", "replace"), token, len(self.tokens), eog)
+        measured = None
+        if self._probabilities is not None and self._released.whole:
+            measured = Measured(self._probabilities, text)
+            self.measured.append(measured)
+        return Step(text.decode("utf-8", "replace"), token, len(self.tokens), eog, measured)

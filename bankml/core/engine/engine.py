@@ -16,10 +16,14 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 from bankml.core.sampling import SamplingParams, gguf_defaults
 
 if TYPE_CHECKING:
+    from bankml.core.constrain.trie import VocabularyTrie
+    from bankml.core.engine.constrained import Constrained
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.model.graph import CacheType
     from bankml.core.model.model import Model
     from bankml.core.pins import Verified
+    from bankml.core.sampling.chain import Sampler
+    from bankml.core.sampling.probabilities import Measure
     from bankml.core.text.template import ChatTemplate
     from bankml.core.text.tokenizer import Tokenizer
 
@@ -122,6 +126,13 @@ class Engine:
 
         return ChatTemplate.from_gguf(self.gguf, tokenizer=self.tokenizer)
 
+    @cached_property
+    def vocabulary(self) -> VocabularyTrie:
+        """The vocabulary as grammars ask it, made when the first grammar comes."""
+        from bankml.core.constrain.trie import VocabularyTrie
+
+        return VocabularyTrie.of(self.tokenizer)
+
     def complete(
         self,
         prompt: Sequence[int],
@@ -131,6 +142,9 @@ class Engine:
         stop: Sequence[str] = (),
         cache_prompt: bool = True,
         alive: Callable[[], bool] | None = None,
+        grammar: str | None = None,
+        n_probs: int = 0,
+        post_sampling_probs: bool = False,
     ) -> Completion:
         """An answer to a prompt, made while it is iterated.
 
@@ -143,22 +157,37 @@ class Engine:
             stop: strings that end the answer and are not part of it.
             cache_prompt: use what the slot holds already.
             alive: asked before every micro-batch and every token; False stops.
+            grammar: GBNF that the answer must fit; None or an empty text does not bind it.
+            n_probs: measure each token among so many of the most probable ones; 0 or less measures nothing.
+            post_sampling_probs: measure after the sampler chain and not before it.
 
         Raises:
-            Refusal: the sampler chain cannot be built; and from the first step: the prompt does not fit the context, or
-                has tokens that the vocabulary has not.
+            Refusal: the sampler chain cannot be built or the grammar not read; and from the first step: the prompt does not fit
+                the context, or has tokens that the vocabulary has not.
         """
         from bankml.core.sampling.chain import Sampler
 
+        sampler = Sampler(params, self.model.n_vocab, self.tokenizer, self._suppressed)
         return Completion(
             self,
             prompt,
-            Sampler(params, self.model.n_vocab, self.tokenizer, self._suppressed),
+            self._constrained(sampler, grammar) if grammar else sampler,
             max_tokens=-1 if max_tokens is None else max_tokens,
             stop=stop,
             cache_prompt=cache_prompt,
             alive=alive,
+            measure=self._measure(n_probs, post_sampling_probs) if n_probs > 0 else None,
         )
+
+    def _measure(self, n_probs: int, post_sampling_probs: bool) -> Measure:
+        from bankml.core.sampling.probabilities import Logprobs, SampledProbs
+
+        return SampledProbs(n_probs) if post_sampling_probs else Logprobs(self.model.n_vocab, n_probs)
+
+    def _constrained(self, sampler: Sampler, grammar: str) -> Constrained:
+        from bankml.core.engine.constrained import Constrained, read_grammar
+
+        return Constrained(sampler, read_grammar(grammar, self.tokenizer, self.vocabulary))
 
     def close(self) -> None:
         """Let go of weights, cells and file."""

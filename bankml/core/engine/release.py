@@ -38,18 +38,21 @@ class Release:
     Attributes:
         text: all bytes so far, without the stop string and what came after it.
         stop_word: the stop string that was met.
+        whole: the last token pushed left no character unfinished.
     """
 
     def __init__(self, stop: Sequence[str] = ()) -> None:
         self.text = bytearray()
         self.stop_word: str | None = None
+        self.whole = True
         self._stop = [(word, word.encode("utf-8", "surrogatepass")) for word in stop]
         self._sent = 0
 
     def push(self, piece: bytes, ends: bool = False) -> bytes:
         """Take the bytes of a token. A token that ends the answer lets go of what only might have become a stop string."""
         self.text += piece
-        if cut_character(self.text):
+        self.whole = not cut_character(self.text)
+        if not self.whole:
             return b""
         if self._stop:
             pending = bytes(self.text[self._sent :])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bankml.core.refusal import Refusal
 from bankml.core.serve import shapes
 from bankml.core.serve.json_reader import read_json
+from bankml.core.serve.logprobs import Entry, entries, list_sha256
 from bankml.core.serve.receipt import receipt
 from bankml.core.serve.request import ChatRequest, read_chat
 from bankml.core.serve.resident import Resident
@@ -23,7 +24,7 @@ from bankml.core.serve.worker import Begun, Ended, Gone, Took, Wanted, answer, c
 from bankml.core.text.utf8 import complete
 
 if TYPE_CHECKING:
-    from bankml.core.engine import Completion, Engine
+    from bankml.core.engine import Completion, Engine, Measured
     from bankml.core.sampling import SamplingParams
     from bankml.core.text.template import Prompt
 
@@ -101,6 +102,7 @@ class Answer:
     """One answer on its way: runs the engine, keeps what was said, knows the note for the log.
 
     Attributes:
+        logprobs: the lists of probabilities that it carried.
         note: what the log row says of it.
     """
 
@@ -109,6 +111,7 @@ class Answer:
     wanted: Wanted
     identity: str = field(default_factory=shapes.new_id)
     text: str = ""
+    logprobs: list[list[Entry]] = field(default_factory=list)
     note: str = ""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -134,7 +137,15 @@ class Answer:
             stop=prepared.stop,
             cache_prompt=request.cache_prompt,
             alive=self.wanted,
+            n_probs=request.n_probs,
+            post_sampling_probs=request.post_sampling_probs,
         )
+
+    def told(self, measured: list[Measured]) -> list[Entry]:
+        """The tokens' probabilities in their shape, kept for the receipt."""
+        told = entries(measured, self.prepared.engine.tokenizer.piece, self.prepared.request.post_sampling_probs)
+        self.logprobs.append(told)
+        return told
 
     async def events(self) -> AsyncIterator[Begun | Took | Ended]:
         """The engine's events; the last one only when the file is still the verified one and the answer was finished.
@@ -179,6 +190,7 @@ class Answer:
             ttft_ms=completion.ttft_ms,
             wall_ms=(time.perf_counter() - self.prepared.since) * 1e3,
             sampling=resolved(self.prepared.params),
+            logprobs_sha256=list_sha256(self.logprobs) if self.logprobs else None,
         )
 
 
@@ -206,8 +218,14 @@ async def whole(answer_: Answer) -> dict[str, Any]:
         answer_.text = request.prefill + completion.text
         numbers = counted(completion)
         body = shapes.completion(answer_.identity, answer_.model, answer_.text, completion.finish_reason, numbers)
+        measured = completion.measured_text
+        told = answer_.told(measured) if measured else []
+        if told:
+            body["choices"][0]["logprobs"] = {"content": told}
         if request.verbose:
             body["__verbose"] = verbose(answer_.prepared, completion, answer_.model, numbers)
+            if told:
+                body["__verbose"]["completion_probabilities"] = told
         body["timings"] = shapes.timings(numbers)
         body["bankml_receipt"] = answer_.receipt(completion)
         return body
@@ -242,6 +260,8 @@ async def stream(answer_: Answer) -> AsyncGenerator[bytes]:
                 deltas.append(chunks.delta({"content": unsaid + step.text}))
                 answer_.text += unsaid + step.text
                 unsaid = ""
+            if deltas and step.measured is not None and step.measured.probabilities.top:
+                deltas[-1]["choices"][0]["logprobs"] = {"content": answer_.told([step.measured])}
             if deltas and (item.stopped or request.timings_per_token):
                 deltas[-1]["timings"] = shapes.timings(item.counts)
             for chunk in deltas:

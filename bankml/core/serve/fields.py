@@ -39,6 +39,7 @@ SHAPE = frozenset(
         "logprobs",
         "top_logprobs",
         "n_probs",
+        "post_sampling_probs",
     }
 )
 """Read by the chat endpoint itself."""
@@ -124,7 +125,6 @@ _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "preserved_tokens": (_empty, "absent or empty"),
     "lora": (lambda value: value == [], "absent or empty"),
     "parse_tool_calls": (lambda value: isinstance(value, bool), "true or false"),
-    "post_sampling_probs": (_empty, "false"),
     "backend_sampling": (_empty, "false"),
     "return_progress": (_empty, "false"),
     "n_indent": (_off, "0"),

@@ -53,6 +53,7 @@ def receipt(
     ttft_ms: float | None,
     wall_ms: float,
     sampling: dict[str, Any],
+    logprobs_sha256: str | None = None,
 ) -> dict[str, Any]:
     """The receipt, members in their documented order; ``signed`` is false, and last.
 
@@ -61,6 +62,7 @@ def receipt(
         text: the answer: ``choices[0].message.content``, or what the chunks of a stream carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
+        logprobs_sha256: of the probabilities that the answer carried; a member only when it carried some.
     """
     return {
         "bankml": __version__,
@@ -80,5 +82,6 @@ def receipt(
         "ctx": origin.ctx,
         "cache_n": cache_n,
         "sampling": sampling,
+        **({} if logprobs_sha256 is None else {"logprobs_sha256": logprobs_sha256}),
         "signed": False,
     }

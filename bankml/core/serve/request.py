@@ -10,6 +10,7 @@ from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, in_limits, to_bool, to_int32
 from bankml.core.serve.fields import SAMPLING, check_names, ignored_by_llama, malformed, unsupported
 from bankml.core.serve.json_reader import type_error
+from bankml.core.serve.logprobs import MAX_PROBS
 from bankml.core.text.template_request import ChatRequest as Conversation
 from bankml.core.text.template_request import check_logprobs, read_request
 
@@ -26,6 +27,8 @@ class ChatRequest:
         echo_prefill: whether a stream says that text too.
         max_tokens: limit of the answer, None for none; 0 still gives one token.
         ping_seconds: a stream that stays silent so long sends a comment, -1 for never.
+        n_probs: how many of the most probable tokens to tell with each token, 0 for no probabilities.
+        post_sampling_probs: whether those are probabilities after the sampler chain.
         sampling: the members that the sampler reads, as sent.
     """
 
@@ -41,6 +44,8 @@ class ChatRequest:
     return_tokens: bool
     verbose: bool
     ping_seconds: int
+    n_probs: int
+    post_sampling_probs: bool
     sampling: dict[str, Any]
 
 
@@ -55,7 +60,6 @@ def read_chat(body: Any) -> ChatRequest:
     conversation = read_request(as_object(body))
     check_names(body)
     check_logprobs(body)
-    _refuse_probabilities(body)
     max_tokens = _integer(body, ("n_predict", "max_completion_tokens", "max_tokens"), -1, -1)
     _integer(body, ("n_cmpl", "n"), 1, 1, 1)
     echo = _boolean(body, "echo", False)
@@ -72,6 +76,8 @@ def read_chat(body: Any) -> ChatRequest:
         return_tokens=_boolean(body, "return_tokens", False),
         verbose=_boolean(body, "verbose", False),
         ping_seconds=_integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1),
+        n_probs=_n_probs(body),
+        post_sampling_probs=_boolean(body, "post_sampling_probs", False),
         sampling={name: body[name] for name in SAMPLING if body.get(name) is not None},
     )
 
@@ -97,10 +103,17 @@ def _prefill(conversation: Conversation) -> str:
     return last.text()
 
 
-def _refuse_probabilities(body: dict[str, Any]) -> None:
-    for name in ("logprobs", "n_probs"):
-        if body.get(name) is True or _integer(body, (name,), 0, -INT32_MAX - 1) > 0:
-            raise unsupported(name, body[name], "absent, false or 0")
+def _n_probs(body: dict[str, Any]) -> int:
+    """``top_logprobs``, 20 without it, where ``logprobs`` is true; else ``n_probs``, or ``logprobs`` as a number."""
+    names = ("top_logprobs",) if body.get("logprobs") is True else ("n_probs", "logprobs")
+    if names == ("top_logprobs",) and not isinstance(body.get(names[0]), int | float | None):
+        top = body[names[0]]
+        raise ignored_by_llama(names[0], type_error("number", top), top, f"0 to {MAX_PROBS}")
+    number = _integer(body, names, 20 if len(names) == 1 else 0, -INT32_MAX - 1)
+    if number > MAX_PROBS:
+        name = next(name for name in names if body.get(name) is not None)
+        raise ignored_by_llama(name, f"bankml tells at most {MAX_PROBS} tokens' probabilities", number, f"0 to {MAX_PROBS}")
+    return max(number, 0)
 
 
 def _stop(body: dict[str, Any]) -> list[str]:

@@ -34,6 +34,8 @@ def settings(
     stop: list[str] | None = None,
     stream: bool = False,
     timings_per_token: bool = False,
+    n_probs: int = 0,
+    post_sampling_probs: bool = False,
     chat: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The settings of one answer, in llama-server's order."""
@@ -71,7 +73,7 @@ def settings(
         "ignore_eos": params.ignore_eos,
         "stream": stream,
         "logit_bias": [{"bias": bias, "token": token} for token, bias in params.logit_bias],
-        "n_probs": 0,
+        "n_probs": n_probs,
         "min_keep": params.min_keep,
         "grammar": "",
         "grammar_lazy": False,
@@ -84,7 +86,7 @@ def settings(
         "samplers": list(params.samplers),
         "speculative.types": "none",
         "timings_per_token": timings_per_token,
-        "post_sampling_probs": False,
+        "post_sampling_probs": post_sampling_probs,
         "backend_sampling": False,
         "lora": [],
     }
@@ -114,6 +116,8 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
             stop=prepared.stop,
             stream=request.stream,
             timings_per_token=request.timings_per_token,
+            n_probs=request.n_probs,
+            post_sampling_probs=request.post_sampling_probs,
             chat={
                 "chat_format": "peg-native",
                 "reasoning_format": "deepseek",

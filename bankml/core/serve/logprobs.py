@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Tokens' probabilities as llama-server tells them, and their hash for the receipt.
+
+Source: completion_token_output::probs_vector_to_json, tools/server/server-task.cpp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from bankml.core.serve.shapes import dump
+from bankml.core.text.utf8 import complete
+
+if TYPE_CHECKING:
+    from bankml.core.engine import Measured
+
+MAX_PROBS = 256
+"""The most tokens that an entry may name here; b11192 has no limit, and an entry of a whole vocabulary takes megabytes."""
+
+Entry = dict[str, Any]
+
+
+def entries(measured: Iterable[Measured], piece: Callable[[int], bytes], post_sampling_probs: bool = False) -> list[Entry]:
+    """One entry for each measured token: id, text, bytes, value, and the same of the most probable tokens."""
+    name = "prob" if post_sampling_probs else "logprob"
+
+    def entry(token: int, text: bytes, value: float) -> Entry:
+        return {"id": token, "token": _characters(text), "bytes": list(text), name: value}
+
+    return [
+        {
+            **entry(each.probabilities.token, each.text, each.probabilities.value),
+            f"top_{name}s": [entry(token, piece(token), value) for token, value in each.probabilities.top],
+        }
+        for each in measured
+    ]
+
+
+def _characters(text: bytes) -> str:
+    """The text without a character unfinished at its end; any other byte that is no UTF-8 becomes U+FFFD."""
+    return text[: complete(text)].decode("utf-8", "replace")
+
+
+def list_sha256(lists: Iterable[list[Entry]]) -> str:
+    """sha256 of the entries as they are sent: of one list its JSON, of several their insides joined by ``", "``."""
+    return hashlib.sha256(b"[" + b", ".join(dump(each)[1:-1] for each in lists) + b"]").hexdigest()

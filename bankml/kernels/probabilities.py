@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Probabilities of tokens: of the raw logits with b11192's float sum, and of what the sampler chain left.
+
+The sum is single precision over the whole vocabulary in the order that libstdc++'s partial_sort leaves, so it depends on
+how many tokens are asked for. ``expf`` and ``logf`` are the C library's own.
+
+Source: get_token_probabilities, tools/server/server-common.cpp; common_sampler_get_candidates, common/sampling.cpp.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from bankml.kernels.sampling import expf, logf
+from bankml.kernels.sorting import START, make_heap, sift, sort, sort_heap
+
+_BLOCK = 64
+# expf of anything below is under 2^-24, half a unit in the last place of a sum of 1 or more: adding it changes nothing.
+_NOTHING = np.float32(-16.75)
+_ZERO = np.float32(0)
+_LOWEST = np.float32(np.finfo(np.float32).min)
+
+_F = types.Array(types.float32, 1, "C")
+_CONST = types.Array(types.float32, 1, "C", readonly=True)
+_I = types.Array(types.int32, 1, "C")
+
+_options = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(**_options)
+def _offer(key, ids, first, last, k):
+    """Let each of ``key[first:last]`` that beats the root of the heap of k change places with it."""
+    for i in range(first, last):
+        if key[i] > key[0]:
+            beats = key[i]
+            key[i] = key[0]
+            sift(key, ids, START, START, k, beats, np.int32(i))
+
+
+@njit(**_options)
+def _select(logits, k, key, ids):
+    """``key``: the logits as partial_sort leaves them; ``ids[:k]``: whose the first k are.
+
+    A block of 64 none of which beats the root is passed over in vector code.
+    """
+    n = logits.shape[0]
+    for i in range(n):
+        key[i] = logits[i]
+    for i in range(k):
+        ids[i] = i
+    make_heap(key, ids, START, k)
+    blocks = (n - k) // _BLOCK
+    for at in range(k, k + blocks * _BLOCK, _BLOCK):
+        # A view of fixed length: only so does LLVM make vector code of the loop.
+        block = key[at : at + _BLOCK]
+        root = key[0]
+        beaten = np.int32(0)
+        for i in range(_BLOCK):
+            beaten |= np.int32(block[i] > root)
+        if beaten != 0:
+            _offer(key, ids, at, at + _BLOCK, k)
+    _offer(key, ids, k + blocks * _BLOCK, n, k)
+    sort_heap(key, ids, START, k)
+
+
+@njit(**_options)
+def _add(key, first, last, top, total):
+    for i in range(first, last):
+        x = key[i] - top
+        if not x < _NOTHING:
+            total += expf(x)
+    return total
+
+
+@njit(**_options)
+def _sum(key, n):
+    """Sum of expf(key - key[0]) from left to right; blocks that add nothing are passed over in vector code."""
+    top = key[0]
+    total = _ZERO
+    blocks = n // _BLOCK
+    for at in range(0, blocks * _BLOCK, _BLOCK):
+        block = key[at : at + _BLOCK]
+        counts = np.int32(0)
+        for i in range(_BLOCK):
+            counts |= np.int32(not block[i] - top < _NOTHING)
+        if counts != 0:
+            total = _add(key, at, at + _BLOCK, top, total)
+    return _add(key, blocks * _BLOCK, n, top, total)
+
+
+@njit(**_options)
+def _log(p):
+    """logf, the lowest float for 0. Source: completion_token_output::logarithm, tools/server/server-task.cpp."""
+    return _LOWEST if p == _ZERO else logf(p)
+
+
+@njit(types.float32(_CONST, types.int64, types.int64, _F, _I, _F), **_options)
+def logprobs(logits, token, k, key, ids, values):
+    """The logarithm of the token's probability; in ``ids[:k]`` and ``values[:k]`` the k most probable tokens and theirs.
+
+    ``key`` is room for all logits, 1 <= k <= their number.
+    """
+    _select(logits, k, key, ids)
+    top = key[0]
+    total = _sum(key, logits.shape[0])
+    for i in range(k):
+        values[i] = _log(expf(key[i] - top) / total)
+    return _log(expf(logits[token] - top) / total)
+
+
+@njit(types.void(_F, types.int64, _F, _I), **_options)
+def order_by_p(p, size, key, index):
+    """``key`` and ``index``: ``p[:size]`` as std::sort orders it from largest to smallest, and the places they had."""
+    for i in range(size):
+        key[i] = p[i]
+        index[i] = i
+    sort(key, index, START, size)
