@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Drawing under a grammar: draw, check, and only where the token does not pass mask all of them and draw again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bankml.core.constrain.grammar import Grammar
+from bankml.core.refusal import Refusal
+from bankml.core.sampling.candidates import Floats
+from bankml.core.sampling.chain import Sampler
+
+if TYPE_CHECKING:
+    from bankml.core.constrain.trie import VocabularyTrie
+    from bankml.core.text.tokenizer import Tokenizer
+
+
+def read_grammar(text: str, tokenizer: Tokenizer, vocabulary: VocabularyTrie) -> Grammar:
+    """The grammar of a request.
+
+    Raises:
+        Refusal: ``grammar.*``, in the words in which llama-server refuses every grammar that it cannot read; the reason is
+            the hint.
+    """
+    try:
+        return Grammar.parse(text, tokenizer=tokenizer, vocabulary=vocabulary)
+    except Refusal as refusal:
+        raise Refusal(
+            refusal.code,
+            "Failed to initialize samplers: failed to parse grammar",
+            where=refusal.where,
+            found=refusal.found,
+            allowed=refusal.allowed,
+            hint=refusal.message,
+        ) from None
+
+
+class Constrained(Sampler):
+    """A sampler whose tokens fit a grammar. Tokens of the prompt go to the chain alone.
+
+    The second draw takes the next numbers of the same generator, and penalties see the logits afresh.
+
+    Attributes:
+        redrawn: how many tokens were drawn twice.
+
+    Source: common_sampler_sample, common_sampler_accept, common/sampling.cpp.
+    """
+
+    def __init__(self, sampler: Sampler, grammar: Grammar) -> None:
+        self.params, self.seed, self.chain = sampler.params, sampler.seed, sampler.chain
+        self.redrawn = 0
+        self._grammar = grammar
+        self._masked = np.empty(0, np.float32)
+
+    def sample(self, logits: Floats) -> int:
+        """The next token, with which the grammar goes on.
+
+        Raises:
+            Refusal: ``grammar.rejected``, nothing that is left fits.
+        """
+        token = super().sample(logits)
+        if not self._grammar.allows(token):
+            self.redrawn += 1
+            token = super().sample(self._mask(logits))
+        self._grammar.accept(token)
+        return token
+
+    def _mask(self, logits: Floats) -> Floats:
+        if self._masked.size != logits.size:
+            self._masked = np.empty(logits.size, np.float32)
+        mask = self._grammar.mask()[: logits.size]
+        self._masked.fill(-np.inf)
+        np.copyto(self._masked[: mask.size], logits[: mask.size], where=mask)
+        return self._masked
