@@ -30,7 +30,7 @@ _Q = 2 * W
 _TABLES = 8 * 4 * W
 # Weight blocks whose tables are held at a time, and groups whose sums wait for the next ones: both fit the first two caches.
 _SPAN1, _GROUPS1 = (12, 64) if W == 16 else (24, 128)
-_COLUMNS, _SPAN, _GROUPS = (3, 4, 64) if W == 16 else (1, 24, 128)
+_COLUMNS, _SPAN, _GROUPS = (3, 4, 64) if W == 16 else (4, 6, 64)
 
 
 def _stack(name, size):
