@@ -22,7 +22,8 @@ The help of every command, as `--help` prints it. `make docs` writes this page; 
 
 def commands(command: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
     """The path and the help text of a command and of all those below it."""
-    context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH)
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    context = click.Context(command, parent=parent, info_name=name, **settings)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
