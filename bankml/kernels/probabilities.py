@@ -65,19 +65,23 @@ def _select(logits, k, key, ids):
 
 
 @njit(**_options)
-def _add(key, first, last, top, total):
+def _gather(key, first, last, top, count):
+    """Move the differences of ``key[first:last]`` that count to ``key[count]`` and after; without a branch to guess."""
     for i in range(first, last):
         x = key[i] - top
-        if not x < _NOTHING:
-            total += expf(x)
-    return total
+        key[count] = x
+        count += np.int64(not x < _NOTHING)
+    return count
 
 
 @njit(**_options)
 def _sum(key, n):
-    """Sum of expf(key - key[0]) from left to right; blocks that add nothing are passed over in vector code."""
+    """Sum of expf(key - key[0]) from left to right; ``key`` is used up.
+
+    Blocks of 64 that add nothing are passed over in vector code.
+    """
     top = key[0]
-    total = _ZERO
+    count = np.int64(0)
     blocks = n // _BLOCK
     for at in range(0, blocks * _BLOCK, _BLOCK):
         block = key[at : at + _BLOCK]
@@ -85,8 +89,12 @@ def _sum(key, n):
         for i in range(_BLOCK):
             counts |= np.int32(not block[i] - top < _NOTHING)
         if counts != 0:
-            total = _add(key, at, at + _BLOCK, top, total)
-    return _add(key, blocks * _BLOCK, n, top, total)
+            count = _gather(key, at, at + _BLOCK, top, count)
+    count = _gather(key, blocks * _BLOCK, n, top, count)
+    total = _ZERO
+    for i in range(count):
+        total += expf(key[i])
+    return total
 
 
 @njit(**_options)
@@ -103,9 +111,11 @@ def logprobs(logits, token, k, key, ids, values):
     """
     _select(logits, k, key, ids)
     top = key[0]
+    for i in range(k):
+        values[i] = key[i]
     total = _sum(key, logits.shape[0])
     for i in range(k):
-        values[i] = _log(expf(key[i] - top) / total)
+        values[i] = _log(expf(values[i] - top) / total)
     return _log(expf(logits[token] - top) / total)
 
 

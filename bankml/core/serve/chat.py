@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bankml.core.refusal import Refusal
 from bankml.core.serve import shapes
 from bankml.core.serve.json_reader import read_json
-from bankml.core.serve.logprobs import Entry, entries, list_sha256
+from bankml.core.serve.logprobs import Entry, ListHash, entries
 from bankml.core.serve.receipt import receipt
 from bankml.core.serve.request import ChatRequest, read_chat
 from bankml.core.serve.resident import Resident
@@ -102,7 +102,7 @@ class Answer:
     """One answer on its way: runs the engine, keeps what was said, knows the note for the log.
 
     Attributes:
-        logprobs: the lists of probabilities that it carried.
+        logprobs: the hash of the probabilities that it carried.
         note: what the log row says of it.
     """
 
@@ -111,7 +111,7 @@ class Answer:
     wanted: Wanted
     identity: str = field(default_factory=shapes.new_id)
     text: str = ""
-    logprobs: list[list[Entry]] = field(default_factory=list)
+    logprobs: ListHash = field(default_factory=ListHash)
     note: str = ""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -142,9 +142,9 @@ class Answer:
         )
 
     def told(self, measured: list[Measured]) -> list[Entry]:
-        """The tokens' probabilities in their shape, kept for the receipt."""
+        """The tokens' probabilities in their shape; the receipt will have their hash."""
         told = entries(measured, self.prepared.engine.tokenizer.piece, self.prepared.request.post_sampling_probs)
-        self.logprobs.append(told)
+        self.logprobs.add(told)
         return told
 
     async def events(self) -> AsyncIterator[Begun | Took | Ended]:
@@ -190,7 +190,7 @@ class Answer:
             ttft_ms=completion.ttft_ms,
             wall_ms=(time.perf_counter() - self.prepared.since) * 1e3,
             sampling=resolved(self.prepared.params),
-            logprobs_sha256=list_sha256(self.logprobs) if self.logprobs else None,
+            logprobs_sha256=self.logprobs.hexdigest(),
         )
 
 
@@ -219,7 +219,8 @@ async def whole(answer_: Answer) -> dict[str, Any]:
         numbers = counted(completion)
         body = shapes.completion(answer_.identity, answer_.model, answer_.text, completion.finish_reason, numbers)
         measured = completion.measured_text
-        told = answer_.told(measured) if measured else []
+        # Off the event loop: of a long answer it takes a second.
+        told = await asyncio.to_thread(answer_.told, measured) if measured else []
         if told:
             body["choices"][0]["logprobs"] = {"content": told}
         if request.verbose:

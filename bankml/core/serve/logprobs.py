@@ -43,6 +43,22 @@ def _characters(text: bytes) -> str:
     return text[: complete(text)].decode("utf-8", "replace")
 
 
-def list_sha256(lists: Iterable[list[Entry]]) -> str:
-    """sha256 of the entries as they are sent: of one list its JSON, of several their insides joined by ``", "``."""
-    return hashlib.sha256(b"[" + b", ".join(dump(each)[1:-1] for each in lists) + b"]").hexdigest()
+class ListHash:
+    """sha256 of the lists of entries that an answer carried: their insides joined by ``", "``, in brackets."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"[")
+        self._lists = 0
+
+    def add(self, list_: list[Entry]) -> None:
+        """Take the next list, as it is sent."""
+        self._hash.update((b", " if self._lists else b"") + dump(list_)[1:-1])
+        self._lists += 1
+
+    def hexdigest(self) -> str | None:
+        """The hash of all lists so far, None of none."""
+        if not self._lists:
+            return None
+        whole = self._hash.copy()
+        whole.update(b"]")
+        return whole.hexdigest()
