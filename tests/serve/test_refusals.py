@@ -19,7 +19,6 @@ UNSUPPORTED: list[tuple[str, Any]] = [
     ("response_format", {"type": "json_schema", "json_schema": {"schema": {}}}),
     ("response_format", 5),
     ("json_schema", {}),
-    ("grammar", 'root ::= "a"'),
     ("return_progress", True),
     ("t_max_predict_ms", 5),
     ("n_indent", 2),

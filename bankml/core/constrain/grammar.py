@@ -93,7 +93,7 @@ class Grammar:
         vocabulary = self._known()
         if token in vocabulary.eog:
             if not self.may_end:
-                raise _rejected(vocabulary.pieces[token])
+                raise _rejected(vocabulary.pieces[token], token)
             return
         self._accept(token, vocabulary.pieces[token])
 
@@ -147,17 +147,17 @@ class Grammar:
         points, count, value, remain = self._decoded(piece)
         after = self._machine.ask(grammar_tokens.accept, self._state, token, points, count)
         if after == 0:
-            raise _rejected(piece)
+            raise _rejected(piece, token)
         self._state, self._value, self._remain = after, value, remain
         if self._machine.large():
             self._state = self._machine.restart(after)
 
 
-def _rejected(piece: bytes) -> Refusal:
+def _rejected(piece: bytes, token: int) -> Refusal:
+    text = piece.decode("utf-8", "replace")
     return Refusal(
         "grammar.rejected",
-        "Unexpected empty grammar stack after accepting piece",
-        found=piece.decode("utf-8", "replace"),
+        f"got exception: Unexpected empty grammar stack after accepting piece: {text} ({token})",
         status=500,
         kind="server_error",
     )

@@ -29,6 +29,7 @@ KINDS: dict[str, str] = {
         "logprobs",
         "grammar",
         "schema",
+        "constrained",
     )
 }
 

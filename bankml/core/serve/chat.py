@@ -139,6 +139,7 @@ class Answer:
             alive=self.wanted,
             n_probs=request.n_probs,
             post_sampling_probs=request.post_sampling_probs,
+            grammar=request.grammar,
         )
 
     def told(self, measured: list[Measured]) -> list[Entry]:

@@ -40,6 +40,7 @@ SHAPE = frozenset(
         "top_logprobs",
         "n_probs",
         "post_sampling_probs",
+        "grammar",
     }
 )
 """Read by the chat endpoint itself."""
@@ -118,7 +119,6 @@ _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "response_format": (lambda value: isinstance(value, dict) and value.get("type") == "text", 'absent or {"type": "text"}'),
     "functions": (_empty, "absent or empty"),
     "function_call": (lambda value: value in ("none", "auto"), '"none" or "auto"'),
-    "grammar": (_empty, "absent or empty"),
     "json_schema": (lambda value: False, "absent or null"),
     "grammar_lazy": (_empty, "false"),
     "grammar_triggers": (_empty, "absent or empty"),

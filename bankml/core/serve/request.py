@@ -29,6 +29,7 @@ class ChatRequest:
         ping_seconds: a stream that stays silent so long sends a comment, -1 for never.
         n_probs: how many of the most probable tokens to tell with each token, 0 for no probabilities.
         post_sampling_probs: whether those are probabilities after the sampler chain.
+        grammar: GBNF that binds the answer, empty for none.
         sampling: the members that the sampler reads, as sent.
     """
 
@@ -46,6 +47,7 @@ class ChatRequest:
     ping_seconds: int
     n_probs: int
     post_sampling_probs: bool
+    grammar: str
     sampling: dict[str, Any]
 
 
@@ -78,6 +80,7 @@ def read_chat(body: Any) -> ChatRequest:
         ping_seconds=_integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1),
         n_probs=_n_probs(body),
         post_sampling_probs=_boolean(body, "post_sampling_probs", False),
+        grammar=_grammar(body),
         sampling={name: body[name] for name in SAMPLING if body.get(name) is not None},
     )
 
@@ -114,6 +117,15 @@ def _n_probs(body: dict[str, Any]) -> int:
         name = next(name for name in names if body.get(name) is not None)
         raise ignored_by_llama(name, f"bankml tells at most {MAX_PROBS} tokens' probabilities", number, f"0 to {MAX_PROBS}")
     return max(number, 0)
+
+
+def _grammar(body: dict[str, Any]) -> str:
+    grammar = body.get("grammar")
+    if grammar is None:
+        return ""
+    if not isinstance(grammar, str):
+        raise ignored_by_llama("grammar", type_error("string", grammar), grammar, "a string")
+    return grammar
 
 
 def _stop(body: dict[str, Any]) -> list[str]:

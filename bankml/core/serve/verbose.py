@@ -36,6 +36,7 @@ def settings(
     timings_per_token: bool = False,
     n_probs: int = 0,
     post_sampling_probs: bool = False,
+    grammar: str = "",
     chat: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The settings of one answer, in llama-server's order."""
@@ -75,7 +76,7 @@ def settings(
         "logit_bias": [{"bias": bias, "token": token} for token, bias in params.logit_bias],
         "n_probs": n_probs,
         "min_keep": params.min_keep,
-        "grammar": "",
+        "grammar": grammar,
         "grammar_lazy": False,
         "grammar_triggers": [],
         "preserved_tokens": [],
@@ -118,6 +119,7 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
             timings_per_token=request.timings_per_token,
             n_probs=request.n_probs,
             post_sampling_probs=request.post_sampling_probs,
+            grammar=request.grammar,
             chat={
                 "chat_format": "peg-native",
                 "reasoning_format": "deepseek",

@@ -125,6 +125,7 @@ def _hold(engine: Engine, step: Step, where: str, tally: Tally) -> None:
             max_tokens=request.get("n_predict", request.get("max_tokens")),
             stop=_stop_list(request),
             cache_prompt=request.get("cache_prompt", True),
+            grammar=_grammar(request),
         )
         chunks = [each.text for each in completion if each.text]
     except Refusal as refusal:
@@ -159,6 +160,18 @@ def _derived(completion: Completion, chunks: list[str]) -> dict[str, Any]:
 def _prompt_tokens(engine: Engine, step: Step) -> list[int]:
     prompt = engine.template.render(step["messages"]) if "messages" in step else step["prompt"]
     return engine.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+
+
+def _grammar(request: dict[str, Any]) -> str | None:
+    """The grammar that binds the answer: the request's own, or that of its schema."""
+    if "json_schema" in request:
+        import json
+
+        from bankml.core.constrain.schema import grammar_of_text
+
+        return grammar_of_text(json.dumps(request["json_schema"]).encode()).text.decode()
+    grammar: str | None = request.get("grammar")
+    return grammar
 
 
 def _stop_list(request: dict[str, Any]) -> list[str]:
