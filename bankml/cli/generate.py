@@ -41,6 +41,9 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
 @click.option("--fork", metavar="F", type=click.Path(path_type=Path), help="Pin to hold the file to; else the file's own.")
 @click.option("--allow-unpinned", is_flag=True, help="Answer from a file that no pin vouches for, and say so.")
+@click.option(
+    "--grammar", metavar="FILE", type=click.Path(path_type=Path), help="GBNF that the answer must fit; see bankml grammar."
+)
 @click.option("--logprobs", "n_probs", metavar="N", type=click.IntRange(min=1, max=256),
               help="With --json, tell each token's logprob and those of the N most probable tokens.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of the text as it comes.")
@@ -58,6 +61,7 @@ def command(
     cache_type: CacheType,
     fork: Path | None,
     allow_unpinned: bool,
+    grammar: Path | None,
     n_probs: int | None,
     as_json: bool,
     **sampling: Any,
@@ -77,10 +81,11 @@ def command(
         raise click.UsageError("--logprobs goes with --json")
     model, prompt = _model_and_prompt(words, model_option, given=messages is not None)
     chat = _messages(messages, prompt, system, raw)
+    text = grammar.read_text("utf-8", "surrogateescape") if grammar is not None else None
     given = {name: value for name, value in sampling.items() if value is not None}
     with (
         _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type) as engine,
-        _start(engine, chat, max_tokens, list(stop), n_probs or 0, given) as completion,
+        _start(engine, chat, max_tokens, list(stop), n_probs or 0, text, given) as completion,
     ):
         if as_json:
             click.echo(json.dumps(_report(engine, completion.run(), llama_threads), ensure_ascii=False, indent=2))
@@ -208,6 +213,7 @@ def _start(
     max_tokens: int,
     stop: list[str],
     n_probs: int,
+    grammar: str | None,
     sampling: dict[str, Any],
 ) -> Completion:
     from bankml.core.sampling import resolve_params
@@ -220,7 +226,7 @@ def _start(
         stop = [*stop, *prompt.stops]
     drawn = any(name in sampling for name in _SAMPLING)
     params = resolve_params(sampling if drawn else {"temperature": 0.0}, engine.defaults, engine.tokenizer)
-    return engine.complete(tokens, params, max_tokens=max_tokens, stop=stop, n_probs=n_probs)
+    return engine.complete(tokens, params, max_tokens=max_tokens, stop=stop, n_probs=n_probs, grammar=grammar)
 
 
 def _stream(completion: Completion) -> None:

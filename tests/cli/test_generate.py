@@ -145,3 +145,14 @@ def test_control_characters_are_shown_where_a_terminal_would_obey():
     from bankml.cli.generate import _harmless
 
     assert _harmless("a\x1b[31m\tb\n\x07é") == "a\\x1b[31m\tb\n\\x07é"
+
+
+def test_grammar(bankml, stdin, tmp_path):
+    file = tmp_path / "answer.gbnf"
+    file.write_text('root ::= "maybe" | "never"\n')
+    answer = bankml("generate", RIVERS, "--grammar", file)
+    assert answer.out.strip() in ("maybe", "never")
+    file.write_text("root ::= x\n")
+    answer = bankml("generate", RIVERS, "--grammar", file)
+    assert (answer.code, answer.out) == (2, "")
+    assert "Undefined rule identifier 'x'" in answer.err

