@@ -305,6 +305,9 @@ def advance(m, state, cls):
         if node == 0 or m[m[KIND] + m[m[ELEMENT] + node]] >= TOKEN:
             continue
         matches, following = _match(m, m[m[ELEMENT] + node], point)
+        if m[WORK] > m[BUDGET]:
+            m[FULL] = FULL_BUDGET
+            return np.int64(-1)
         if matches:
             after = np.int64(m[m[PARENT] + node])
             if not ends_at(m, following):
@@ -314,9 +317,6 @@ def advance(m, state, cls):
             size = gather(m, after, stamp, size)
             if size < 0:
                 return np.int64(-1)
-    if m[WORK] > m[BUDGET]:
-        m[FULL] = FULL_BUDGET
-        return np.int64(-1)
     result = intern(m, size)
     if result >= 0:
         m[m[STEP] + state * m[CLASSES] + cls] = result

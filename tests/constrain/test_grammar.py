@@ -121,6 +121,7 @@ HARD = {
     "chain": "\n".join(f"{f'r{i}' if i else 'root'} ::= r{i + 1} | r{i + 1} [a]" for i in range(5000)) + '\nr5000 ::= "q"',
     "doubling": "\n".join(f"{f'r{i}' if i else 'root'} ::= r{i + 1} r{i + 1}" for i in range(40)) + '\nr40 ::= "q" | ""',
     "alternatives": "root ::= (" + " | ".join(f'"w{i}"' for i in range(MAX_ELEMENTS // 5)) + ")*",
+    "classes": "root ::= " + "a " * 20 + "\na ::= (x?){1000}\nx ::= [" + "".join(chr(0x4E00 + 2 * i) for i in range(15000)) + "]",
     "ambiguous": 'root ::= s\ns ::= [a-z] s s | [a-z] s | [a-z] | "b" s "c" s s',
 }
 
