@@ -31,7 +31,7 @@ _LISTS = ("logprobs", "completion_probabilities")
 
 def requests() -> list[dict[str, Any]]:
     """Bodies of chat requests, in this order: the slot's cache makes each answer depend on those before it."""
-    return [*_usual(), *_stops(), *_characters(), *_after_sampling(), *_fields(), *_refused()]
+    return [*_usual(), *_stops(), *_characters(), *_after_sampling(), *_grammars(), *_fields(), *_refused()]
 
 
 def _both(messages: list[dict[str, str]], *members: dict[str, Any]) -> list[dict[str, Any]]:
@@ -100,6 +100,14 @@ def _after_sampling() -> list[dict[str, Any]]:
     )
     return _both(
         _STORY, *({"post_sampling_probs": True, "temperature": 0.9, "seed": 8, "top_logprobs": 6, **chain} for chain in chains)
+    )
+
+
+def _grammars() -> list[dict[str, Any]]:
+    base = {"temperature": 1.0, "seed": 3, "top_logprobs": 3, "max_tokens": 6}
+    grammars = ('root ::= "yes" | "no"', 'root ::= [0-9]+ " 🍕"')
+    return _both(
+        _STORY, *({**base, "grammar": grammar, "post_sampling_probs": after} for grammar in grammars for after in (False, True))
     )
 
 
