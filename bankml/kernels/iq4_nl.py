@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .isa import VNNI, W
-from .nibbles import look_up, nibble_words, only, signed_totals, total_block, unsigned_totals
+from .nibbles import exact_totals, look_up, nibble_words, only, signed_totals, total_block, unsigned_totals
 from .q4_0 import BLOCK, BYTES, PACKED, pack
 from .simd import ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
@@ -32,26 +32,48 @@ def words(E, w):
 
 
 def totals(E, w, ys, xs):
-    """Dot products of whole blocks."""
+    """Dot products of whole blocks; not exact on AVX2 where a quant is -128."""
     return unsigned_totals(E, words(E, w), ys, xs, 240) if VNNI else signed_totals(E, words(E, w), ys)
 
 
-_block = total_block(lambda E, w: E.ld_f16(w), totals)
+def lossless_totals(E, w, ys, xs):
+    """Dot products of whole blocks, exact for any quants."""
+    return totals(E, w, ys, xs) if VNNI else exact_totals(E, words(E, w), ys)
+
+
+def signed_words(E, w):
+    """(lane, values as signed bytes)."""
+    return [(lane, look_up(E, q, VALUES)) for lane, q in nibble_words(E, w, 2 * W)]
+
+
+def careful_totals(E, w, ys, xs):
+    """Dot products of whole blocks with rows that have a quant of -128."""
+    return signed_totals(E, signed_words(E, w), ys)
+
+
+def scale(E, w):
+    """Scales of W rows."""
+    return E.ld_f16(w)
+
+
+_block = total_block(scale, totals)
 _COLUMNS = 4
 _step1, _zeros1, _result1 = tile("iq4_nl", 1, 1, _block, only, PACKED)
+_careful, _, _ = tile("iq4_nl_careful", 1, 1, total_block(scale, careful_totals), only, PACKED)
+_exact = _step1 if VNNI else tile("iq4_nl_exact", 1, 1, total_block(scale, lossless_totals), only, PACKED)[0]
 _stepn, _zerosn, _resultn = tile("iq4_nl", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _exact, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

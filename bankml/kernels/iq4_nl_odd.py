@@ -6,7 +6,19 @@ Blocks, packing and dequantization are those of iq4_nl.py. The two orders differ
 
 from __future__ import annotations
 
-from .iq4_nl import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, totals, unpack_row, words
+from .iq4_nl import (
+    BLOCK,
+    BYTES,
+    MINUS_OFFSET,
+    PACKED,
+    get_rows,
+    lossless_totals,
+    pack,
+    scale,
+    signed_words,
+    unpack_row,
+    words,
+)
 from .isa import VNNI, W
 from .nibbles import hsum, lane_dots, offset_dot, signed_dot
 from .team import kernel
@@ -18,27 +30,29 @@ __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows
 _dot = offset_dot if VNNI else signed_dot
 
 
-def _scale(E, w):
-    return E.ld_f16(w)
-
-
 def _block(E, accs, w, ys, ds, xs):
-    return lane_dots(E, _scale(E, w), words(E, w), _dot, accs, ys, ds, xs)
+    return lane_dots(E, scale(E, w), words(E, w), _dot, accs, ys, ds, xs)
+
+
+def _careful_block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, scale(E, w), signed_words(E, w), signed_dot, accs, ys, ds, xs)
 
 
 _COLUMNS = 3 if W == 16 else 2
-_pair, _zeros, _fold, _last = two_sums("iq4_nl", PACKED, _scale, words, _dot, totals)
+_pair, _last, _zeros, _fold = two_sums("iq4_nl", PACKED, scale, words, _dot, lossless_totals)
+_careful_pair, _, _, _ = two_sums("iq4_nl_careful", PACKED, scale, signed_words, signed_dot, lossless_totals)
 _step1, _zeros1, _result1 = tile("iq4_nl_odd", 1, 8, _block, hsum, PACKED)
+_careful, _, _ = tile("iq4_nl_odd_careful", 1, 8, _careful_block, hsum, PACKED)
 _stepn, _zerosn, _resultn = tile("iq4_nl_odd", _COLUMNS, 8, _block, hsum, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row_in_two(_pair, _zeros, _fold, _last, PACKED, args, chunk, thread)
+    one_row_in_two(_pair, _careful_pair, _last, _zeros, _fold, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, FOURS, None, args, chunk)

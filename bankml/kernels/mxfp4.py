@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from .isa import W
-from .nibbles import look_up, nibble_words, only, pack_nibbles, total_block, unsigned_totals
+from .nibbles import less, look_up, nibble_words, only, pack_nibbles, signed_totals, total_block, unsigned_totals
 from .simd import F32, I8, I32, IW, V, ld_i64, ld_u8, st_f32, st_i8
 from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
@@ -46,22 +46,33 @@ def totals(E, w, ys, xs):
     return unsigned_totals(E, words(E, w), ys, xs, 24)
 
 
+def signed_words(E, w):
+    """(lane, values as signed bytes)."""
+    return less(E, words(E, w), OFFSET)
+
+
+def careful_totals(E, w, ys, xs):
+    """Dot products of whole blocks with rows that have a quant of -128."""
+    return signed_totals(E, signed_words(E, w), ys)
+
+
 _block = total_block(scales, totals)
 _COLUMNS = 4
 _step1, _zeros1, _result1 = tile("mxfp4", 1, 1, _block, only, PACKED)
+_careful, _, _ = tile("mxfp4_careful", 1, 1, total_block(scales, careful_totals), only, PACKED)
 _stepn, _zerosn, _resultn = tile("mxfp4", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _step1, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -6,23 +6,36 @@ Blocks, packing and dequantization are those of mxfp4.py; the order is two_sums.
 
 from __future__ import annotations
 
-from .mxfp4 import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, scales, totals, unpack_row, words
-from .nibbles import offset_dot
+from .mxfp4 import (
+    BLOCK,
+    BYTES,
+    MINUS_OFFSET,
+    PACKED,
+    get_rows,
+    pack,
+    scales,
+    signed_words,
+    totals,
+    unpack_row,
+    words,
+)
+from .nibbles import offset_dot, signed_dot
 from .team import kernel
 from .two_sums import many_rows_in_two, one_row_in_two, two_sums
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
 
-_pair, _zeros, _fold, _last = two_sums("mxfp4", PACKED, scales, words, offset_dot, totals)
+_pair, _last, _zeros, _fold = two_sums("mxfp4", PACKED, scales, words, offset_dot, totals)
+_careful, _, _, _ = two_sums("mxfp4_careful", PACKED, scales, signed_words, signed_dot, totals)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row_in_two(_pair, _zeros, _fold, _last, PACKED, args, chunk, thread)
+    one_row_in_two(_pair, _careful, _last, _zeros, _fold, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows_in_two(_pair, _zeros, _fold, _last, PACKED, args, chunk)
+    many_rows_in_two(_pair, _careful, _last, _zeros, _fold, PACKED, args, chunk)

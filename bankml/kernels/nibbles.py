@@ -6,6 +6,9 @@ its low nibbles and 16+4j..19+4j in its high nibbles, as in the file.
 
 ``total_block``: the reference's repacked kernels, used when rows % 8 == 0: acc = fma(dot of 32, d*dy, acc), one accumulator.
 ``lanes_block``: its vec_dot and tinyBLAS: eight accumulators, acc[L] = fma(d*dy, dot of 4, acc[L]), then HS-A.
+The reference multiplies |w| by y with w's sign, negated in 8 bits: -128 stays -128 there. A row with such a quant (NaN and
+infinities give it) is multiplied that way too, by the ``careful`` functions; all other rows by exact sums. Where the reference
+takes four rows at a time, it multiplies |y| by w with y's sign, which is exact.
 Source: gemv_q4_b32_8x8_q8_0_lut_avx and its gemm, arch/x86/repack.cpp; arch/x86/quants.c; llamafile/sgemm.cpp.
 """
 
@@ -73,12 +76,29 @@ def _pairs16(E, u, s):
 
 
 def signed_totals(E, words, ys):
-    """AVX2: whole-block dot products of signed bytes."""
+    """Whole-block dot products of signed bytes, as the reference multiplies."""
     sums = [E.const(I32, 0, W)] * len(ys)
     for lane, w in words:
         for c, y in enumerate(ys):
-            sums[c] = E.b.add(sums[c], E.dot_s8s8(w, _word(E, y, lane)))
+            sums[c] = E.b.add(sums[c], signed_dot(E, w, _word(E, y, lane), None, lane))
     return sums
+
+
+def exact_totals(E, words, ys):
+    """Whole-block dot products of signed bytes without loss: on AVX2, |y| times w with y's sign."""
+    sums = [E.const(I32, 0, W)] * len(ys)
+    for lane, w in words:
+        for c, y in enumerate(ys):
+            word = _word(E, y, lane)
+            sums[c] = E.b.add(sums[c], E.dot_s8s8(word, w))
+    return sums
+
+
+def less(E, words, offset):
+    """Words of bytes with an offset taken off again: signed weights."""
+    lanes = V(I8, 4 * W)
+    taken = ir.Constant(lanes, [offset] * 4 * W)
+    return ((lane, E.b.bitcast(E.b.sub(E.b.bitcast(u, lanes), taken), IW)) for lane, u in words)
 
 
 def total_block(scale, totals):
@@ -114,8 +134,14 @@ def plain_dot(E, u, word, x, lane):
 
 
 def signed_dot(E, w, word, x, lane):
-    """AVX2: w*y of signed weights."""
-    return E.dot_s8s8(w, word)
+    """|w| times y with w's sign, the negation in 8 bits."""
+    if not VNNI:
+        return E.dot_s8s8(w, word)
+    lanes = V(I8, 4 * W)
+    w, y, zero = E.b.bitcast(w, lanes), E.b.bitcast(word, lanes), ir.Constant(lanes, [0] * 4 * W)
+    negative = E.b.icmp_signed("<", w, zero)
+    magnitude = E.b.select(negative, E.b.sub(zero, w), w)
+    return E.dot_u8s8(E.const(I32, 0, W), magnitude, E.b.select(negative, E.b.sub(zero, y), y))
 
 
 def hsum(E, vectors):

@@ -7,7 +7,8 @@ Packed group of W rows, per block: ``half d[W], word q[4][W]``: a word for each 
 Per output and block: A[L] = dy0*dot of 4, A[L] = fma(dy_s, dot of 4, A[L]) for s = 1..3, acc[L] = fma(d, A[L], acc[L]); HS-A.
 dy is a half and the dot product below 512, so their product is exact and the fma is a sum. So each four activations have a table
 of that product for every pattern of four bits, a vector long, and a permutation looks it up for W rows. A vector of eight
-holds the patterns whose highest bit is set; the others are their negatives, and the packed bits say which.
+holds the patterns whose highest bit is set; the others are their negatives, and the packed bits say which. A quant of -128, which
+NaN and infinities give, is not negated in the reference's 8 bits: a row with one has a second set of tables for those patterns.
 
 Source: ggml_vec_dot_q1_0_q8_0, ggml-cpu/arch/x86/quants.c.
 """
@@ -19,11 +20,12 @@ from numba import njit, types
 
 from .isa import W
 from .matmul import finish, part_start
-from .simd import ADDR, F32, FW, I8, I32, I64, IW, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .simd import ADDR, F32, FW, I8, I32, I64, IW, V, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .team import kernel
+from .walk import is_wild, tame
 
 BLOCK, BYTES = 128, 18
-MINUS_OFFSET = -1
+MINUS_OFFSET = 0
 PACKED = W * BYTES
 _Q = 2 * W
 # Tables of 32 activations: eight of W floats.
@@ -44,26 +46,38 @@ def _stack(name, size):
     return mk(name, types.intp, (ADDR,), emit)
 
 
-def _build(E, to, y, d, x):
-    """The eight tables of 32 activations."""
-    words = [sum((2 if (p | (16 - W)) >> e & 1 else 0) << 8 * e for e in range(4)) for p in range(W)]
-    signs = ir.Constant(IW, words)
-    scale = E.splat_ld(F32, d)
-    for lane in range(8):
-        dots = E.dot_u8s8(E.splat_ld(I32, x, 4 * lane), signs, E.splat_ld(I32, y, 4 * lane))
-        E.st(E.mul(E.i2f(dots), scale), to, 4 * W * lane)
+def _builder(inverted):
+    """The eight tables of 32 activations; `inverted`: with all signs turned. Negated in 8 bits: -128 stays."""
+
+    def emit(E, to, y, d):
+        lanes = V(I8, 4 * W)
+        turned = [((p | (16 - W)) >> e & 1) == inverted for p in range(W) for e in range(4)]
+        signs, ones = ir.Constant(lanes, [-1 if t else 0 for t in turned]), ir.Constant(lanes, [1] * 4 * W)
+        scale = E.splat_ld(F32, d)
+        for lane in range(8):
+            quants = E.b.bitcast(E.splat_ld(I32, y, 4 * lane), lanes)
+            dots = E.dot_u8s8(E.const(I32, 0, W), ones, E.b.sub(E.b.xor(quants, signs), signs))
+            E.st(E.mul(E.i2f(dots), scale), to, 4 * W * lane)
+
+    return emit
 
 
-def _pick(E, table, index):
+def _pick(E, index, table, negative):
+    """Table entries; on AVX2 with the sign of the index's fourth bit, or from the table of negatives."""
     if W == 16:
         return E.call("llvm.x86.avx512.permvar.sf.512", FW, [table, index])
     found = E.b.bitcast(E.call("llvm.x86.avx2.permps", FW, [table, index]), IW)
     sign = E.b.and_(E.b.shl(index, E.const(I32, 28, W)), E.const(I32, -(1 << 31), W))
-    return E.b.bitcast(E.b.xor(found, sign), FW)
+    if negative is None:
+        return E.b.bitcast(E.b.xor(found, sign), FW)
+    other = E.call("llvm.x86.avx2.permps", FW, [negative, index])
+    return E.b.select(E.b.icmp_signed("<", sign, E.const(I32, 0, W)), other, E.b.bitcast(found, FW))
 
 
-def _step(columns, span):
+def _step(columns, span, careful=False):
+    """`careful`: the tables of the negated patterns follow the others."""
     count = 8 * columns
+    name = "q1_0_careful" if careful else "q1_0"
 
     def emit(E, values, w, tables, ahead):
         flat = E.untup(values, count)
@@ -76,8 +90,9 @@ def _step(columns, span):
             for s, word in enumerate(words):
                 index = E.b.lshr(word, E.const(I32, 4 * lane, W)) if lane else word
                 for c in range(columns):
-                    table = E.ld(FW, tables, _TABLES * (4 * span * c + s) + 4 * W * lane)
-                    found = _pick(E, table, index)
+                    at = _TABLES * (4 * span * c + s) + 4 * W * lane
+                    negative = E.ld(FW, tables, 4 * span * _TABLES + at) if careful else None
+                    found = _pick(E, index, E.ld(FW, tables, at), negative)
                     sums[c] = found if sums[c] is None else E.add(sums[c], found)
             for c in range(columns):
                 flat[8 * c + lane] = E.fma(d, sums[c], flat[8 * c + lane])
@@ -97,40 +112,44 @@ def _step(columns, span):
         return E.tup([E.hsum_a(flat[8 * c : 8 * c + 8]) for c in range(columns)])
 
     return (
-        mk(f"q1_0_step{columns}", state, (state, ADDR, ADDR, ADDR), emit),
-        mk(f"q1_0_zeros{columns}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count)),
-        mk(f"q1_0_load{columns}", state, (ADDR,), load),
-        mk(f"q1_0_store{columns}", types.void, (ADDR, state), store),
-        mk(f"q1_0_result{columns}", tup(f32xw, columns), (state,), end),
+        mk(f"{name}_step{columns}", state, (state, ADDR, ADDR, ADDR), emit),
+        mk(f"{name}_zeros{columns}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count)),
+        mk(f"{name}_load{columns}", state, (ADDR,), load),
+        mk(f"{name}_store{columns}", types.void, (ADDR, state), store),
+        mk(f"{name}_result{columns}", tup(f32xw, columns), (state,), end),
     )
 
 
-_build8 = mk("q1_0_build", types.void, (ADDR,) * 4, _build)
+_build8 = mk("q1_0_build", types.void, (ADDR,) * 3, _builder(0))
+_build8_turned = mk("q1_0_build_turned", types.void, (ADDR,) * 3, _builder(1))
 _step1, _zeros1, _load1, _store1, _result1 = _step(1, _SPAN1)
+_careful = _step(1, _SPAN1, careful=W == 8)[0]
 _stepn, _zerosn, _loadn, _storen, _resultn = _step(_COLUMNS, _SPAN)
-_stack1 = _stack("q1_0_stack1", 4 * _SPAN1 * _TABLES + _GROUPS1 * 32 * W + 64)
+_stack1 = _stack("q1_0_stack1", 2 * 4 * _SPAN1 * _TABLES + _GROUPS1 * 32 * W + 64)
 _stackn = _stack("q1_0_stackn", _COLUMNS * (4 * _SPAN * _TABLES + _GROUPS * 32 * W) + 64)
 
 
-@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
-def _fill(tables, y, blocks, first, last):
-    """The tables of weight blocks first..last for the formed row at y."""
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def _fill(tables, turned, y, blocks, first, last):
+    """The tables of weight blocks first..last for the formed row at y, and those with turned signs where wanted."""
     d = y + 128 * blocks
-    x = d + 32 * blocks
     for a in range(4 * first, 4 * last):
-        _build8(tables + _TABLES * (a - 4 * first), y + 32 * a, d + 4 * a, x + 32 * a)
+        _build8(tables + _TABLES * (a - 4 * first), y + 32 * a, d + 4 * a)
+        if turned != 0:
+            _build8_turned(turned + _TABLES * (a - 4 * first), y + 32 * a, d + 4 * a)
 
 
 @njit(nogil=True, error_model="numpy")
-def _tile(step, zeros, load, store, result, columns, span, memory, args, y, stride, j, first, last):
-    """Columns j.. of row groups first..last. The tables lie at `memory`, the sums after them."""
+def _tile(step, zeros, load, store, result, columns, span, turned, memory, args, y, stride, j, first, last):
+    """Columns j.. of row groups first..last. The tables lie at `memory`, `turned` (0 or 1) sets more, the sums after them."""
     blocks = ld_i64(args, 2)
     memory = (memory + 63) // 64 * 64
-    sums = memory + columns * span * (4 * _TABLES)
+    size = span * (4 * _TABLES)
+    sums = memory + (columns + turned) * size
     for start in range(0, blocks, span):
         stop = min(blocks, start + span)
         for c in range(columns):
-            _fill(memory + c * span * (4 * _TABLES), y + c * stride, blocks, start, stop)
+            _fill(memory + c * size, turned * (memory + size), y + c * stride, blocks, start, stop)
         for g in range(first, last):
             at = sums + (g - first) * columns * (32 * W)
             acc = zeros(0) if start == 0 else load(at)
@@ -145,6 +164,15 @@ def _tile(step, zeros, load, store, result, columns, span, memory, args, y, stri
                     finish(args, j + c, g, out[c])
 
 
+@njit(nogil=True, error_model="numpy")
+def _one(memory, args, y, j, first, last):
+    """Column j alone of row groups first..last."""
+    if W == 8 and is_wild(y, 4 * ld_i64(args, 2)):
+        _tile(_careful, _zeros1, _load1, _store1, _result1, 1, _SPAN1, 1, memory, args, y, 0, j, first, last)
+    else:
+        _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, 0, memory, args, y, 0, j, first, last)
+
+
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
@@ -153,7 +181,7 @@ def gemv(args, chunk, thread):
     memory = _stack1(0)
     end = part_start(groups, parts, chunk + 1)
     for g in range(part_start(groups, parts, chunk), end, _GROUPS1):
-        _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, memory, args, y, 0, 0, g, min(end, g + _GROUPS1))
+        _one(memory, args, y, 0, g, min(end, g + _GROUPS1))
 
 
 @kernel
@@ -170,13 +198,14 @@ def gemm(args, chunk, thread):
     for g in range(part_start(groups, parts, chunk), end, _GROUPS):
         j = first
         stop = min(end, g + _GROUPS)
-        while j + _COLUMNS <= last:
-            at = y + j * stride
-            _tile(_stepn, _zerosn, _loadn, _storen, _resultn, _COLUMNS, _SPAN, memory, args, at, stride, j, g, stop)
-            j += _COLUMNS
         while j < last:
-            _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, memory1, args, y + j * stride, stride, j, g, stop)
-            j += 1
+            at = y + j * stride
+            if j + _COLUMNS <= last and (W == 16 or tame(0, at, stride, _COLUMNS, 4 * ld_i64(args, 2))):
+                _tile(_stepn, _zerosn, _loadn, _storen, _resultn, _COLUMNS, _SPAN, 0, memory, args, at, stride, j, g, stop)
+                j += _COLUMNS
+            else:
+                _one(memory1, args, at, j, g, stop)
+                j += 1
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

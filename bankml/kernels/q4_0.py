@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import W
-from .nibbles import nibble_words, only, pack_nibbles, total_block, unsigned_totals
+from .nibbles import less, nibble_words, only, pack_nibbles, signed_totals, total_block, unsigned_totals
 from .simd import copy2, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
@@ -25,22 +25,31 @@ def _totals(E, w, ys, xs):
     return unsigned_totals(E, nibble_words(E, w, _Q), ys, xs, 15)
 
 
-_block = total_block(lambda E, w: E.ld_f16(w), _totals)
+def _careful_totals(E, w, ys, xs):
+    return signed_totals(E, less(E, nibble_words(E, w, _Q), 8), ys)
+
+
+def _scale(E, w):
+    return E.ld_f16(w)
+
+
+_block = total_block(_scale, _totals)
 _COLUMNS = 4
 _step1, _zeros1, _result1 = tile("q4_0", 1, 1, _block, only, PACKED)
+_careful, _, _ = tile("q4_0_careful", 1, 1, total_block(_scale, _careful_totals), only, PACKED)
 _stepn, _zerosn, _resultn = tile("q4_0", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, TOTALS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _step1, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -7,7 +7,7 @@ Blocks, packing and dequantization are those of q4_0.py; here an output has eigh
 from __future__ import annotations
 
 from .isa import W
-from .nibbles import hsum, lane_dots, nibble_words, offset_dot
+from .nibbles import hsum, lane_dots, less, nibble_words, offset_dot, signed_dot
 from .q4_0 import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, unpack_row
 from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
@@ -19,18 +19,23 @@ def _block(E, accs, w, ys, ds, xs):
     return lane_dots(E, E.ld_f16(w), nibble_words(E, w, 2 * W), offset_dot, accs, ys, ds, xs)
 
 
+def _careful_block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, E.ld_f16(w), less(E, nibble_words(E, w, 2 * W), 8), signed_dot, accs, ys, ds, xs)
+
+
 _COLUMNS = 3 if W == 16 else 2
 _step1, _zeros1, _result1 = tile("q4_0_odd", 1, 8, _block, hsum, PACKED)
+_careful, _, _ = tile("q4_0_odd_careful", 1, 8, _careful_block, hsum, PACKED)
 _stepn, _zerosn, _resultn = tile("q4_0_odd", _COLUMNS, 8, _block, hsum, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, FOURS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, FOURS, None, args, chunk)

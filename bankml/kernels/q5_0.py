@@ -12,7 +12,7 @@ from numba import njit
 
 from .fifth_bits import fifth, five_bit_words, pack_fifth
 from .isa import W
-from .nibbles import hsum, lane_dots, offset_dot, pack_nibbles
+from .nibbles import hsum, lane_dots, less, offset_dot, pack_nibbles, signed_dot
 from .simd import copy2, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
@@ -27,21 +27,26 @@ def _block(E, accs, w, ys, ds, xs):
     return lane_dots(E, E.ld_f16(w), five_bit_words(E, w, _Q), offset_dot, accs, ys, ds, xs)
 
 
+def _careful_block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, E.ld_f16(w), less(E, five_bit_words(E, w, _Q), 16), signed_dot, accs, ys, ds, xs)
+
+
 _COLUMNS = 3 if W == 16 else 2
 _step1, _zeros1, _result1 = tile("q5_0", 1, 8, _block, hsum, PACKED)
+_careful, _, _ = tile("q5_0_careful", 1, 8, _careful_block, hsum, PACKED)
 _stepn, _zerosn, _resultn = tile("q5_0", _COLUMNS, 8, _block, hsum, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, FOURS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, FOURS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, FOURS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -44,13 +44,13 @@ _stepn, _zerosn, _resultn = tile("q5_1", _COLUMNS, 9, _block, _end, PACKED)
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
+    one_row(_step1, None, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _zeros1, _result1, PACKED, 1, SUMS, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, None, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

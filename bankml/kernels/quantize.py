@@ -2,9 +2,10 @@
 """Activation rows as the products read them: q8_0 and q8_1, quantized as the reference's AVX2 code does.
 
 A packed row of k values, nb = k/32 blocks, starts at any address and is laid out as
-``int8 q[k] | float32 d[nb] | float32 s[nb] | int32 c[8*nb] | int32 t[nb]``: the quants; the scale as it reads after its rounding
-to half; q8_1's scaled sum after its rounding to half; and for weights stored with an offset, minus that offset times the sum of
-each four quants (lane L of a block holds elements 4L..4L+3), and of the whole block.
+``int8 q[k] | float32 d[nb] | float32 s[nb] | int32 c[8*nb] | int32 t[nb] | int32 wild``: the quants; the scale as it reads after
+its rounding to half; q8_1's scaled sum after its rounding to half; for weights stored with an offset, minus that offset times the
+sum of each four quants (lane L of a block holds elements 4L..4L+3), and of the whole block; and whether a quant is -128, which
+only NaN and infinities give. The reference negates quants in 8 bits, where -128 is its own negative; see nibbles.py.
 
 Source: quantize_row_q8_0, quantize_row_q8_1, ggml-cpu/arch/x86/quants.c (AVX2 branch).
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import njit, types
 
-from .simd import ADDR, F16, F32, I8, I16, I32, V, mk
+from .simd import ADDR, F16, F32, I8, I16, I32, V, mk, st_i32
 
 BLOCK = 32
 
@@ -22,7 +23,7 @@ BLOCK = 32
 def row_bytes(k: int) -> int:
     """Bytes of a packed row of k values, rounded up to a cache line, plus one against 4K aliasing."""
     blocks = k // BLOCK
-    return (k + blocks * 8 + blocks * 32 + blocks * 4 + 63) // 64 * 64 + 64
+    return (k + blocks * 8 + blocks * 32 + blocks * 4 + 4 + 63) // 64 * 64 + 64
 
 
 def _max(E, a, b):
@@ -59,7 +60,7 @@ def _halved(E, value):
     return E.b.fpext(E.b.fptrunc(value, F16), F32)
 
 
-def _block(E, x, q, d, s, c, t, minus_offset):
+def _block(E, x, q, d, s, c, t, wild, minus_offset):
     amax, quants = _quants(E, x)
     packed = _pack(E, quants)
     E.st(packed, q)
@@ -78,9 +79,11 @@ def _block(E, x, q, d, s, c, t, minus_offset):
     for step in (4, 2, 1):
         sums = E.b.add(sums, E.shuffle(sums, sums, [(i + step) & 7 for i in range(8)]))
     E.st(E.b.mul(E.lane(sums, 0), offset), t)
+    least = E.b.icmp_signed("==", E.b.bitcast(packed, V(I8, 32)), ir.Constant(V(I8, 32), [-128] * 32))
+    E.st(E.b.or_(E.ld(I32, wild), E.b.bitcast(least, I32)), wild)
 
 
-_q8_block = mk("_q8_block", types.void, (ADDR,) * 7, _block)
+_q8_block = mk("_q8_block", types.void, (ADDR,) * 8, _block)
 
 
 @njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
@@ -91,5 +94,7 @@ def quantize_row(x, k, packed, minus_offset):
     s = d + 4 * blocks
     c = s + 4 * blocks
     t = c + 32 * blocks
+    wild = t + 4 * blocks
+    st_i32(wild, 0, 0)
     for b in range(blocks):
-        _q8_block(x + 128 * b, packed + 32 * b, d + 4 * b, s + 4 * b, c + 32 * b, t + 4 * b, minus_offset)
+        _q8_block(x + 128 * b, packed + 32 * b, d + 4 * b, s + 4 * b, c + 32 * b, t + 4 * b, wild, minus_offset)

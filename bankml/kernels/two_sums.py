@@ -14,12 +14,17 @@ from .isa import W
 from .matmul import finish, part_start
 from .nibbles import lane_dots
 from .simd import ADDR, F32, f32xw, ld_i64, mk, tup
+from .walk import is_wild
 
 _STATE = tup(f32xw, 16)
 
 
 def two_sums(name, packed, scale, words, dot, totals):
-    """(step over two blocks, zeros, fold, last block). Arguments as in nibbles.py; `packed` is the bytes of one block."""
+    """(step over two blocks, last block, zeros, fold).
+
+    Arguments as in nibbles.py; `packed` is the bytes of one block. The reference's last block is scalar code: `totals` must be
+    exact for any quants.
+    """
 
     def step(E, values, w, y, d, x):
         flat = E.untup(values, 16)
@@ -40,14 +45,21 @@ def two_sums(name, packed, scale, words, dot, totals):
 
     return (
         mk(f"{name}_pair", _STATE, (_STATE,) + (ADDR,) * 4, step),
+        mk(f"{name}_pair_last", f32xw, (f32xw,) + (ADDR,) * 4, last),
         mk(f"{name}_pair_zeros", _STATE, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * 16)),
         mk(f"{name}_pair_fold", f32xw, (_STATE,), fold),
-        mk(f"{name}_pair_last", f32xw, (f32xw,) + (ADDR,) * 4, last),
     )
 
 
 @njit(nogil=True, error_model="numpy")
-def _output(step, zeros, fold, last, packed, w, y, blocks):
+def _output(step, careful_step, last, zeros, fold, packed, w, y, blocks):
+    if is_wild(y, blocks):
+        return _sum(careful_step, last, zeros, fold, packed, w, y, blocks)
+    return _sum(step, last, zeros, fold, packed, w, y, blocks)
+
+
+@njit(nogil=True, error_model="numpy")
+def _sum(step, last, zeros, fold, packed, w, y, blocks):
     acc = zeros(0)
     d = y + 32 * blocks
     x = d + 8 * blocks
@@ -61,16 +73,17 @@ def _output(step, zeros, fold, last, packed, w, y, blocks):
 
 
 @njit(nogil=True, error_model="numpy")
-def one_row_in_two(step, zeros, fold, last, packed, args, chunk, thread):
+def one_row_in_two(step, careful_step, last, zeros, fold, packed, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups."""
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        finish(args, 0, g, _output(step, zeros, fold, last, packed, ld_i64(args, 0) + g * blocks * packed, y, blocks))
+        w = ld_i64(args, 0) + g * blocks * packed
+        finish(args, 0, g, _output(step, careful_step, last, zeros, fold, packed, w, y, blocks))
 
 
 @njit(nogil=True, error_model="numpy")
-def many_rows_in_two(step, zeros, fold, last, packed, args, chunk):
+def many_rows_in_two(step, careful_step, last, zeros, fold, packed, args, chunk):
     """Matrix times many activation rows, one at a time: a part of the row groups times a part of the rows."""
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
     y, stride = ld_i64(args, 3), ld_i64(args, 4)
@@ -80,4 +93,5 @@ def many_rows_in_two(step, zeros, fold, last, packed, args, chunk):
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         w = ld_i64(args, 0) + g * blocks * packed
         for j in range(first, min(total, first + column_part)):
-            finish(args, j, g, _output(step, zeros, fold, last, packed, w, y + j * stride, blocks))
+            at = y + j * stride
+            finish(args, j, g, _output(step, careful_step, last, zeros, fold, packed, w, at, blocks))

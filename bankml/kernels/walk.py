@@ -5,6 +5,9 @@ A type hands over three intrinsics made by ``tile``: a step ``(state, w, y, d, x
 rows and `columns` activation rows, the state at the start, and the results at the end. y, d, x are the addresses of the first
 column's quants, scale and extra words in this block; the next column's lie `stride` bytes further.
 
+A row with a quant of -128 takes the step `careful` where a type has one: its usual step multiplies such quants otherwise than
+the reference (nibbles.py).
+
 The walks take intrinsics as arguments and have no signature, so each type compiles its own and its cached kernel holds it.
 """
 
@@ -14,7 +17,7 @@ from numba import njit
 
 from .isa import W
 from .matmul import finish, part_start
-from .simd import ADDR, F32, f32xw, ld_i64, mk, tup
+from .simd import ADDR, F32, f32xw, ld_i32, ld_i64, mk, tup
 
 # Where the extra words of a formed row begin, in words of 4 bytes a block after the scales, and the bytes of one block's.
 # Layout: quantize.py.
@@ -72,25 +75,63 @@ def _group(step, zeros, packed, ratio, at, size, w, y, stride, blocks):
     return acc
 
 
+@njit("intp(intp, intp)", cache=True, nogil=True, error_model="numpy")
+def is_wild(y, blocks):
+    """Whether a formed row of so many activation blocks has a quant of -128."""
+    return ld_i32(y, 19 * blocks) != 0
+
+
 @njit(nogil=True, error_model="numpy")
-def one_row(step, zeros, result, packed, ratio, extra, args, chunk, thread):
+def _one(step, careful, zeros, packed, ratio, extra, w, y, blocks):
+    """One activation row with one group."""
+    # Nested: numba drops the branch where there is no careful step, by this form only.
+    if careful is not None:  # noqa: SIM102
+        if is_wild(y, ratio * blocks):
+            return _group(careful, zeros, packed, ratio, extra[0], extra[1], w, y, 0, blocks)
+    return _group(step, zeros, packed, ratio, extra[0], extra[1], w, y, 0, blocks)
+
+
+@njit(nogil=True, error_model="numpy")
+def _by_fours(step, careful, exact, sure, zeros, packed, ratio, extra, w, y, blocks):
+    """One activation row with one group; `sure`: one of those that the reference takes by fours."""
+    if exact is not None:  # noqa: SIM102
+        if sure:
+            return _one(step, exact, zeros, packed, ratio, extra, w, y, blocks)
+    return _one(step, careful, zeros, packed, ratio, extra, w, y, blocks)
+
+
+@njit(nogil=True, error_model="numpy")
+def tame(careful, y, stride, columns, blocks):
+    """Whether the usual step serves all of so many rows."""
+    if careful is not None:
+        for c in range(columns):
+            if is_wild(y + c * stride, blocks):
+                return False
+    return True
+
+
+@njit(nogil=True, error_model="numpy")
+def one_row(step, careful, zeros, result, packed, ratio, extra, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups."""
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         w = ld_i64(args, 0) + g * blocks * packed
-        acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, y, 0, blocks)
-        finish(args, 0, g, result(acc)[0])
+        finish(args, 0, g, result(_one(step, careful, zeros, packed, ratio, extra, w, y, blocks))[0])
 
 
 @njit(nogil=True, error_model="numpy")
-def many_rows(step, zeros, result, columns, step1, zeros1, result1, packed, ratio, extra, args, chunk):
-    """Matrix times many activation rows: a part of the row groups times a part of the rows, `columns` at a time."""
+def many_rows(step, zeros, result, columns, step1, careful, zeros1, result1, packed, ratio, extra, exact, args, chunk):
+    """Matrix times many activation rows: a part of the row groups times a part of the rows, `columns` at a time.
+
+    Where the reference takes activation rows by fours first, `exact` is the step for those of them with a quant of -128.
+    """
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
     y, stride = ld_i64(args, 3), ld_i64(args, 4)
     total, column_part = ld_i64(args, 10), ld_i64(args, 11)
     first = chunk // parts * column_part
     last = min(total, first + column_part)
+    sure = total // 4 * 4
     chunk = chunk % parts
     end = part_start(groups, parts, chunk + 1)
     some = max(1, _HELD // (blocks * packed))
@@ -98,17 +139,19 @@ def many_rows(step, zeros, result, columns, step1, zeros1, result1, packed, rati
         # These groups stay in the second cache, and a tile of activation rows in the first while it meets them.
         stop = min(end, start + some)
         j = first
-        while j + columns <= last:
-            for g in range(start, stop):
-                w = ld_i64(args, 0) + g * blocks * packed
-                acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
-                out = result(acc)
-                for c in range(columns):
-                    finish(args, j + c, g, out[c])
-            j += columns
         while j < last:
-            for g in range(start, stop):
-                w = ld_i64(args, 0) + g * blocks * packed
-                one = _group(step1, zeros1, packed, ratio, extra[0], extra[1], w, y + j * stride, stride, blocks)
-                finish(args, j, g, result1(one)[0])
-            j += 1
+            at = y + j * stride
+            if j + columns <= last and tame(careful, at, stride, columns, ratio * blocks):
+                for g in range(start, stop):
+                    w = ld_i64(args, 0) + g * blocks * packed
+                    acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, at, stride, blocks)
+                    out = result(acc)
+                    for c in range(columns):
+                        finish(args, j + c, g, out[c])
+                j += columns
+            else:
+                for g in range(start, stop):
+                    w = ld_i64(args, 0) + g * blocks * packed
+                    one = _by_fours(step1, careful, exact, j < sure, zeros1, packed, ratio, extra, w, at, blocks)
+                    finish(args, j, g, result1(one)[0])
+                j += 1
