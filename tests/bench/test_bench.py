@@ -24,10 +24,13 @@ def test_ratios_are_taken_round_by_round():
 
 
 def test_a_process_is_measured():
-    done = run_measured([sys.executable, "-c", "print('x' * 10); b = bytearray(50_000_000)"], os.environ, "it")
+    held = bytearray(b"x") * 300_000_000
+    program = "import time; print('x' * 10); b = bytearray(b'x') * 50_000_000; time.sleep(0.2)"
+    done = run_measured([sys.executable, "-c", program], os.environ, "it")
     assert done.stdout == b"x" * 10 + b"\n"
     assert done.first_byte_seconds > 0
-    assert done.resident_bytes > 50_000_000
+    # Its own memory, and not that of the process which started it.
+    assert 50_000_000 < done.resident_bytes < 200_000_000 < len(held)
 
 
 def test_a_process_that_fails_is_refused_with_its_last_line():

@@ -8,10 +8,12 @@ import platform
 import re
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
@@ -37,13 +39,11 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str], purpose
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=dict(environment)
         )
         assert process.stdout is not None
-        with process.stdout:
+        with _Watch(process.pid) as watch, process.stdout:
             first = process.stdout.read(1)
             first_byte = time.perf_counter() - start
             output = first + process.stdout.read()
-        # wait4 and not wait: it alone tells the peak of this one process.
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+            process.wait()
         if process.returncode != 0:
             errors.seek(0)
             last = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
@@ -53,7 +53,33 @@ def run_measured(command: Sequence[str], environment: Mapping[str, str], purpose
                 found=f"exit code {process.returncode}{': ' if last else ''}{''.join(last)}",
                 exit_code=EXIT_OTHER,
             )
-    return Finished(output, first_byte, usage.ru_maxrss * 1024)
+    return Finished(output, first_byte, watch.peak)
+
+
+class _Watch:
+    """Follows the peak of a process while it runs.
+
+    The peak that ``wait4`` gives will not do: it is at least the memory of the process that started this one.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.peak = 0
+        self._pid = pid
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._over.is_set():
+            self.peak = max(self.peak, peak_resident_bytes(self._pid) or 0)
+            self._over.wait(0.005)
 
 
 def peak_resident_bytes(pid: int | str = "self") -> int | None:
