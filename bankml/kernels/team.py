@@ -23,7 +23,9 @@ from .simd import atomic_add, atomic_cas, atomic_load, atomic_store, call_kernel
 # One operation: kernel, its arguments, chunks, first and past-last operation it waits for, prologue, its arguments, its key.
 OP_FIELDS = 8
 KERNEL, ARGS, CHUNKS, AFTER_FIRST, AFTER_END, PROLOGUE, PROLOGUE_ARGS, PROLOGUE_KEY = range(OP_FIELDS)
-# Two counters of an operation, a cache line apart: chunks claimed, chunks done; each tagged with the run's number.
+# Words of an operation, each tagged with the run's number: chunks claimed, chunks there are, and a cache line on, chunks done. A
+# worker takes the number of chunks from here and not from the table, which the caller may already fit to the next run while a
+# worker that was late still walks it: all claims of its own run are taken, so it can do nothing but leave.
 _COUNTERS = 16
 _DONE = 8
 _TAG = 20
@@ -53,7 +55,9 @@ def _work(program, n_ops, counters, run, thread):
         if end > awaited:
             for j in range(max(ld_i64(row, 3), awaited), end):
                 done = counters + (j * 16 + 8) * 8
-                want = (run << 20) | ld_i64(program + j * 64, 2)
+                want = atomic_load(counters + j * 128 + 8)
+                if (want >> 20) != run:
+                    return
                 spins = 0
                 while True:
                     have = atomic_load(done)
@@ -67,8 +71,11 @@ def _work(program, n_ops, counters, run, thread):
                     else:
                         pause(0)
             awaited = end
-        chunks = ld_i64(row, 2)
         claim = counters + op * 128
+        limit = atomic_load(claim + 8)
+        if (limit >> 20) != run:
+            return
+        chunks = limit & 0xFFFFF
         while True:
             have = atomic_load(claim)
             if (have >> 20) != run:
@@ -115,6 +122,7 @@ def _member(team, counters, thread):
 def _execute(team, counters, run, program, n_ops):
     """Post a run, take part in it as thread 0, return when all of it is done."""
     for op in range(n_ops):
+        atomic_store(counters + op * 128 + 8, (run << 20) | ld_i64(program + op * 64, 2))
         atomic_store(counters + op * 128 + 64, run << 20)
         atomic_store(counters + op * 128, run << 20)
     atomic_store(team + 64, program)
