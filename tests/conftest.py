@@ -12,11 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 SHARED_HOME = Path(os.environ.get("BANKML_TEST_HOME") or Path(__file__).parent.parent / ".models").resolve()
 os.environ["BANKML_HOME"] = str(SHARED_HOME)
 os.environ.pop("BANKML_FORKS", None)
+# The same examples on every run of the continuous integration; by hand, new ones each time.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 
 @dataclass(frozen=True)
