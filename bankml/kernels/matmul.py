@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import njit, types
 
 from .isa import W
-from .simd import ADDR, f32xw, ld_i64, mk, vadd, vld, vst
+from .simd import ADDR, f32xw, ld_i64, vadd, vld, vst
 
 # Words of the argument block.
 FIELDS = 16
@@ -45,6 +45,3 @@ def finish(args, column, group, value):
     if residual != 0:
         value = vadd(value, vld(residual + at))
     vst(ld_i64(args, 5) + at, value)
-
-
-hsum_a8 = mk("hsum_a8", f32xw, (types.UniTuple(f32xw, 8),), lambda E, acc: E.hsum_a(E.untup(acc, 8)))

@@ -17,7 +17,7 @@ from .isa import W
 from .mathf import expf, vswiglu
 from .quantize import quantize_row
 from .quantize_k import quantize_row as quantize_row_k
-from .simd import ld_f32, ld_i64, round_bf16, round_f16, st_f32, vadd, vld, vmul, vsplat, vst
+from .simd import ld_f32, ld_i64, round_bf16, round_f16, st_f32, vld, vmul, vsplat, vst
 from .team import kernel
 
 FORM_F32, FORM_F16, FORM_BF16, FORM_Q8, FORM_Q8K = range(5)
@@ -40,8 +40,7 @@ FIELDS = 16
     SCRATCH,
     SCRATCH_STRIDE,
     Y,
-    FIRST,
-) = range(16)
+) = range(15)
 
 
 def formed_bytes(form: int, k: int) -> int:
@@ -156,12 +155,3 @@ def swiglu_rows(args, chunk, thread):
     part = ld_i64(args, 9)
     for row in range(chunk * part, min(ld_i64(args, 8), chunk * part + part)):
         _swiglu(args, row, thread)
-
-
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
-def add_row(a, b, k):
-    """a += b, for buffers padded to whole vectors."""
-    i = 0
-    while i < k:
-        vst(a + 4 * i, vadd(vld(a + 4 * i), vld(b + 4 * i)))
-        i += W

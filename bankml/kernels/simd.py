@@ -43,9 +43,7 @@ class _VecModel(models.PrimitiveModel):
 
 
 f32x8 = VecType("f32", 8)
-f32x16 = VecType("f32", 16)
 f32xw = VecType("f32", W)
-i32xw = VecType("i32", W)
 FW, IW = V(F32, W), V(I32, W)
 
 
@@ -289,13 +287,11 @@ ld_bf16 = mk(
 )
 st_i64 = mk("st_i64", types.void, (ADDR, ADDR, types.int64), _scalar_store(I64))
 st_i32 = mk("st_i32", types.void, (ADDR, ADDR, types.int64), _scalar_store(I32, lambda E, v: E.b.trunc(v, I32)))
-st_u16 = mk("st_u16", types.void, (ADDR, ADDR, types.int64), _scalar_store(I16, lambda E, v: E.b.trunc(v, I16)))
 st_i8 = mk("st_i8", types.void, (ADDR, ADDR, types.int64), _scalar_store(I8, lambda E, v: E.b.trunc(v, I8)))
 st_f32 = mk("st_f32", types.void, (ADDR, ADDR, types.float32), _scalar_store(F32))
 st_f16 = mk(
     "st_f16", types.void, (ADDR, ADDR, types.float32), _scalar_store(I16, lambda E, v: E.b.bitcast(E.b.fptrunc(v, F16), I16))
 )
-copy32 = mk("copy32", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(V(I8, 32), src), dst))
 copy4 = mk("copy4", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(I32, src), dst))
 copy2 = mk("copy2", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(I16, src), dst))
 
@@ -314,18 +310,13 @@ def _bf16(E, a):
 
 
 round_bf16 = mk("round_bf16", types.float32, (types.float32,), _bf16)
-bits32 = mk("bits32", types.int64, (types.float32,), lambda E, a: E.b.zext(E.b.bitcast(a, I32), I64))
 
 # Vectors of W floats.
 vld = mk("vld", f32xw, (ADDR,), lambda E, p: E.ld(FW, p))
 vst = mk("vst", types.void, (ADDR, f32xw), lambda E, p, v: E.st(v, p))
-vld16 = mk("vld16", f32xw, (ADDR,), lambda E, p: E.ld_f16(p))
 vadd = mk("vadd", f32xw, (f32xw, f32xw), lambda E, a, b: E.add(a, b))
 vmul = mk("vmul", f32xw, (f32xw, f32xw), lambda E, a, b: E.mul(a, b))
-vfma = mk("vfma", f32xw, (f32xw, f32xw, f32xw), lambda E, a, b, c: E.fma(a, b, c))
 vsplat = mk("vsplat", f32xw, (types.float32,), lambda E, a: E.splat(a))
-vzero = mk("vzero", f32xw, (types.int64,), lambda E, _: E.const(F32, 0.0, W))
-zeros8 = mk("zeros8", tup(f32xw, 8), (types.int64,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * 8))
 
 
 # Threads.

@@ -27,13 +27,9 @@ KERNEL, ARGS, CHUNKS, AFTER_FIRST, AFTER_END, PROLOGUE, PROLOGUE_ARGS, PROLOGUE_
 # worker takes the number of chunks from here and not from the table, which the caller may already fit to the next run while a
 # worker that was late still walks it: all claims of its own run are taken, so it can do nothing but leave.
 _COUNTERS = 16
-_DONE = 8
-_TAG = 20
-_MASK = (1 << _TAG) - 1
 MAX_OPS = 1 << 14
 
 # The team's own words, a cache line apart: run number (negative: leave), program, operations of the program, workers inside one.
-_RUN, _PROGRAM, _OPS, _INSIDE = 0, 8, 16, 24
 _SYS_FUTEX, _SYS_YIELD = 202, 24
 _FUTEX_WAIT, _FUTEX_WAKE = 128, 129
 _SPINS = 2000
@@ -66,8 +62,8 @@ def _work(program, n_ops, counters, run, thread):
                     if (have >> 20) != run:
                         return
                     spins += 1
-                    if spins > 2000:
-                        syscall6(24, 0, 0, 0, 0, 0)
+                    if spins > _SPINS:
+                        syscall6(_SYS_YIELD, 0, 0, 0, 0, 0)
                     else:
                         pause(0)
             awaited = end
@@ -103,7 +99,7 @@ def _member(team, counters, thread):
         while run == seen:
             spins += 1
             if spins > 4000:
-                syscall6(202, team, 128, run & 0xFFFFFFFF, 0, 0)
+                syscall6(_SYS_FUTEX, team, _FUTEX_WAIT, run & 0xFFFFFFFF, 0, 0)
             else:
                 pause(0)
             run = atomic_load(team)
@@ -128,15 +124,15 @@ def _execute(team, counters, run, program, n_ops):
     atomic_store(team + 64, program)
     atomic_store(team + 128, n_ops)
     atomic_store(team, run)
-    syscall6(202, team, 129, 1 << 20, 0, 0)
+    syscall6(_SYS_FUTEX, team, _FUTEX_WAKE, 1 << 20, 0, 0)
     _work(program, n_ops, counters, run, 0)
     for op in range(n_ops):
         want = (run << 20) | ld_i64(program + op * 64, 2)
         spins = 0
         while atomic_load(counters + op * 128 + 64) != want:
             spins += 1
-            if spins > 2000:
-                syscall6(24, 0, 0, 0, 0, 0)
+            if spins > _SPINS:
+                syscall6(_SYS_YIELD, 0, 0, 0, 0, 0)
             else:
                 pause(0)
 
@@ -145,14 +141,14 @@ def _execute(team, counters, run, program, n_ops):
 def _settle(team):
     """Wait until no worker is inside a program; one that comes late finds the run gone."""
     while atomic_add(team + 192, 0) != 0:
-        syscall6(24, 0, 0, 0, 0, 0)
+        syscall6(_SYS_YIELD, 0, 0, 0, 0, 0)
 
 
 @njit("void(intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _dismiss(team, counters):
     """Tell every worker to leave."""
     atomic_store(team, -1)
-    syscall6(202, team, 129, 1 << 20, 0, 0)
+    syscall6(_SYS_FUTEX, team, _FUTEX_WAKE, 1 << 20, 0, 0)
 
 
 def aligned(n_bytes: int) -> np.ndarray:
