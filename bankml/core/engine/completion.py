@@ -38,6 +38,7 @@ class Step:
         token: the token.
         count: how many tokens the answer has so far.
         eog: the token ends the answer.
+        whole: it leaves no character unfinished.
         measured: its probabilities, where they were asked for.
     """
 
@@ -45,6 +46,7 @@ class Step:
     token: int
     count: int
     eog: bool
+    whole: bool
     measured: Measured | None = None
 
 
@@ -246,4 +248,4 @@ class Completion:
         if self._probabilities is not None and self._released.whole:
             measured = Measured(self._probabilities, text)
             self.measured.append(measured)
-        return Step(text.decode("utf-8", "replace"), token, len(self.tokens), eog, measured)
+        return Step(text.decode("utf-8", "replace"), token, len(self.tokens), eog, self._released.whole, measured)

@@ -22,7 +22,8 @@ from starlette.types import Receive, Scope, Send
 from bankml import __version__
 from bankml.core.refusal import Refusal
 from bankml.core.serve import shapes, text_routes
-from bankml.core.serve.chat import Answer, parse, prepare, stream, whole
+from bankml.core.serve.answer import Answer, parse
+from bankml.core.serve.chat import prepare, stream, whole
 from bankml.core.serve.limits import BODY, NOTE, Limits
 from bankml.core.serve.props import models, props
 from bankml.core.serve.resident import Resident
@@ -184,7 +185,7 @@ class _App:
         return EventStream(_guarded(events, request, answer, watcher), prepared.request.ping_seconds)
 
 
-async def _leave_with_client(request: Request, answer: Answer) -> None:
+async def _leave_with_client(request: Request, answer: Answer[Any]) -> None:
     """Give up the answer when its client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -192,7 +193,7 @@ async def _leave_with_client(request: Request, answer: Answer) -> None:
 
 
 async def _guarded(
-    events: AsyncIterator[bytes], request: Request, answer: Answer, watcher: asyncio.Task[None]
+    events: AsyncIterator[bytes], request: Request, answer: Answer[Any], watcher: asyncio.Task[None]
 ) -> AsyncGenerator[bytes]:
     """The events; what goes wrong on the way is told as an event, as llama-server does."""
     try:

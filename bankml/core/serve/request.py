@@ -18,13 +18,10 @@ DEFAULT_PING_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class ChatRequest:
-    """A request for an answer.
+class AnswerRequest:
+    """What every request for an answer may say, whatever its prompt is.
 
     Attributes:
-        conversation: what the template reads.
-        prefill: the text of a last message that the answer continues, and with which it begins.
-        echo_prefill: whether a stream says that text too.
         max_tokens: limit of the answer, None for none; 0 still gives one token.
         ping_seconds: a stream that stays silent so long sends a comment, -1 for never.
         n_probs: how many of the most probable tokens to tell with each token, 0 for no probabilities.
@@ -33,11 +30,7 @@ class ChatRequest:
         sampling: the members that the sampler reads, as sent.
     """
 
-    conversation: Conversation
-    prefill: str
-    echo_prefill: bool
     stream: bool
-    include_usage: bool
     max_tokens: int | None
     stop: list[str]
     cache_prompt: bool
@@ -51,6 +44,22 @@ class ChatRequest:
     sampling: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class ChatRequest(AnswerRequest):
+    """A request for an answer in a chat.
+
+    Attributes:
+        conversation: what the template reads.
+        prefill: the text of a last message that the answer continues, and with which it begins.
+        echo_prefill: whether a stream says that text too.
+    """
+
+    conversation: Conversation
+    prefill: str
+    echo_prefill: bool
+    include_usage: bool
+
+
 def read_chat(body: Any) -> ChatRequest:
     """The request in ``body``.
 
@@ -62,27 +71,39 @@ def read_chat(body: Any) -> ChatRequest:
     conversation = read_request(as_object(body))
     check_names(body)
     check_logprobs(body)
-    max_tokens = _integer(body, ("n_predict", "max_completion_tokens", "max_tokens"), -1, -1)
-    _integer(body, ("n_cmpl", "n"), 1, 1, 1)
-    echo = _boolean(body, "echo", False)
+    shared = read_shared(body)
+    echo = boolean(body, "echo", False)
     return ChatRequest(
+        **shared,
+        n_probs=_n_probs(body),
+        grammar=read_grammar(body),
         conversation=conversation,
         prefill=_prefill(conversation),
         echo_prefill=body.get("continue_final_message") is not True or echo,
-        stream=_boolean(body, "stream", False),
-        include_usage=_boolean(body.get("stream_options") or {}, "include_usage", False),
-        max_tokens=None if max_tokens == -1 else max_tokens,
-        stop=_stop(body),
-        cache_prompt=_boolean(body, "cache_prompt", True),
-        timings_per_token=_boolean(body, "timings_per_token", False),
-        return_tokens=_boolean(body, "return_tokens", False),
-        verbose=_boolean(body, "verbose", False),
-        ping_seconds=_integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1),
-        n_probs=_n_probs(body),
-        post_sampling_probs=_boolean(body, "post_sampling_probs", False),
-        grammar=_grammar(body),
-        sampling={name: body[name] for name in SAMPLING if body.get(name) is not None},
+        include_usage=boolean(body.get("stream_options") or {}, "include_usage", False),
     )
+
+
+def read_shared(body: dict[str, Any]) -> dict[str, Any]:
+    """The members of :class:`AnswerRequest` that every endpoint reads in the same way.
+
+    Raises:
+        Refusal: one of them has a wrong type or value.
+    """
+    max_tokens = integer(body, ("n_predict", "max_completion_tokens", "max_tokens"), -1, -1)
+    integer(body, ("n_cmpl", "n"), 1, 1, 1)
+    return {
+        "stream": boolean(body, "stream", False),
+        "max_tokens": None if max_tokens == -1 else max_tokens,
+        "stop": _stop(body),
+        "cache_prompt": boolean(body, "cache_prompt", True),
+        "timings_per_token": boolean(body, "timings_per_token", False),
+        "return_tokens": boolean(body, "return_tokens", False),
+        "verbose": boolean(body, "verbose", False),
+        "ping_seconds": integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1),
+        "post_sampling_probs": boolean(body, "post_sampling_probs", False),
+        "sampling": {name: body[name] for name in SAMPLING if body.get(name) is not None},
+    }
 
 
 def as_object(body: Any) -> dict[str, Any]:
@@ -112,14 +133,20 @@ def _n_probs(body: dict[str, Any]) -> int:
     if names == ("top_logprobs",) and not isinstance(body.get(names[0]), int | float | None):
         top = body[names[0]]
         raise ignored_by_llama(names[0], type_error("number", top), top, f"0 to {MAX_PROBS}")
-    number = _integer(body, names, 20 if len(names) == 1 else 0, -INT32_MAX - 1)
+    return probs(body, names, 20 if len(names) == 1 else 0)
+
+
+def probs(body: dict[str, Any], names: tuple[str, ...], default: int) -> int:
+    """How many tokens' probabilities the first of ``names`` that is there asks for."""
+    number = integer(body, names, default, -INT32_MAX - 1)
     if number > MAX_PROBS:
         name = next(name for name in names if body.get(name) is not None)
         raise ignored_by_llama(name, f"bankml tells at most {MAX_PROBS} tokens' probabilities", number, f"0 to {MAX_PROBS}")
     return max(number, 0)
 
 
-def _grammar(body: dict[str, Any]) -> str:
+def read_grammar(body: dict[str, Any]) -> str:
+    """The GBNF that the request names, empty for none."""
     grammar = body.get("grammar")
     if grammar is None:
         return ""
@@ -146,12 +173,13 @@ def _stop(body: dict[str, Any]) -> list[str]:
     return words
 
 
-def _boolean(body: dict[str, Any], name: str, default: bool) -> bool:
+def boolean(body: dict[str, Any], name: str, default: bool) -> bool:
+    """A member that is true or false; null counts as absent."""
     value = body.get(name)
     return default if value is None else to_bool(name, value)
 
 
-def _integer(body: dict[str, Any], names: tuple[str, ...], default: int, low: int, high: int = INT32_MAX) -> int:
+def integer(body: dict[str, Any], names: tuple[str, ...], default: int, low: int, high: int = INT32_MAX) -> int:
     """The first of ``names`` that is there. What llama-server would wrap around at 32 bits is refused."""
     for name in names:
         value = body.get(name)

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.serve import shapes
+from bankml.core.serve.worker import counted
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion
     from bankml.core.sampling import SamplingParams
-    from bankml.core.serve.chat import Prepared
+    from bankml.core.serve.answer import Answer
 
 _SHORT_LEFT_OUT = (
     "dry_sequence_breakers",
@@ -98,17 +99,31 @@ def short_settings(params: SamplingParams) -> dict[str, Any]:
     return {name: value for name, value in settings(params).items() if name not in _SHORT_LEFT_OUT}
 
 
-def verbose(prepared: Prepared, completion: Completion, model: str, counts: shapes.Counts) -> dict[str, Any]:
-    """The ``__verbose`` object: the answer in the shape of llama-server's own completion endpoint."""
+def chat_settings(generation_prompt: bytes) -> dict[str, Any]:
+    """What the settings of a chat answer say of its template."""
+    return {
+        "chat_format": "peg-native",
+        "reasoning_format": "deepseek",
+        "reasoning_in_content": False,
+        "generation_prompt": generation_prompt.decode("utf-8", "replace"),
+    }
+
+
+def verbose(answer: Answer[Any], completion: Completion, chat: dict[str, Any]) -> dict[str, Any]:
+    """An answer in the shape of llama-server's own completion endpoint, without probabilities.
+
+    Args:
+        chat: what its settings say of a template.
+    """
+    prepared = answer.prepared
     request = prepared.request
-    text = "" if request.stream else completion.raw_text
     return {
         "index": 0,
-        "content": text,
+        "content": "" if request.stream else completion.raw_text,
         "tokens": completion.tokens if request.return_tokens and not request.stream else [],
         "id_slot": 0,
         "stop": True,
-        "model": model,
+        "model": answer.model,
         "tokens_predicted": completion.completion_tokens,
         "tokens_evaluated": completion.prompt_tokens,
         "generation_settings": settings(
@@ -120,18 +135,13 @@ def verbose(prepared: Prepared, completion: Completion, model: str, counts: shap
             n_probs=request.n_probs,
             post_sampling_probs=request.post_sampling_probs,
             grammar=request.grammar,
-            chat={
-                "chat_format": "peg-native",
-                "reasoning_format": "deepseek",
-                "reasoning_in_content": False,
-                "generation_prompt": prepared.prompt.generation_prompt.decode("utf-8", "replace"),
-            },
+            chat=chat,
         ),
         "prompt": prepared.engine.tokenizer.join(prepared.tokens).decode("utf-8", "replace"),
-        "has_new_line": "\n" in completion.raw_text,
+        "has_new_line": answer.has_new_line,
         "truncated": completion.truncated,
         "stop_type": completion.stop_type,
         "stopping_word": completion.stop_word or "",
         "tokens_cached": completion.prompt_tokens + max(completion.completion_tokens - 1, 0),
-        "timings": shapes.timings(counts),
+        "timings": shapes.timings(counted(completion)),
     }
