@@ -179,10 +179,14 @@ fi
 
 if [ -x "$FASTEST/bin/llama-bench" ]; then
     table "bench model" "$BIN/bankml" bench model --reference "$FASTEST"
-    table "bench model, depth 1024" "$BIN/bankml" bench model --reference "$FASTEST" -d 1024 -p 128 -n 32
-    table "bench start" "$BIN/bankml" bench start --reference "$FASTEST"
+    table "bench model, longer contexts" "$BIN/bankml" bench model --reference "$FASTEST" -d 256,1k,4k,8k -p 128 -n 32 -r 3
+    table "bench start" "$BIN/bankml" bench start --reference "$FASTEST" --cold
+    table "bench kernels" "$BIN/bankml" bench kernels --reference "$REFERENCE"
+    table "bench kernels, AVX2" env BANKML_ISA=avx2 "$BIN/bankml" bench kernels --reference "$REFERENCE"
 else
     skip "bench against the reference" "no llama-bench: run make reference"
     table "bench model" "$BIN/bankml" bench model
+    table "bench kernels" "$BIN/bankml" bench kernels
 fi
+table "bench memory" "$BIN/bankml" bench memory
 finish 0

@@ -65,3 +65,48 @@ def test_bench_model_prints_a_table(smollm2, capsys):
     printed = capsys.readouterr().out
     assert "prefill 8, tokens/s" in printed
     assert "decode 1, tokens/s" in printed
+
+
+def test_depths_are_measured_one_after_the_other(smollm2, capsys, tmp_path):
+    drawing = tmp_path / "depths.svg"
+    arguments = ["-p", "8", "-n", "1", "-r", "1", "-d", "0,1k", "--threads", "1", "--json", "--plot", str(drawing)]
+    assert main(["bench", "model", str(smollm2), *arguments]) == 0
+    reports = json.loads(capsys.readouterr().out)["depths"]
+    assert [report["depth"] for report in reports] == [0, 1024]
+    for report in reports:
+        assert report["first_token_seconds_cold"] > report["first_token_seconds_warm"] > 0
+        assert report["share_of_memory"] == pytest.approx(
+            report["bytes_per_token"] * report["tg_tokens_per_second"] / report["memory_read_bytes_per_second"]
+        )
+    assert drawing.read_bytes().startswith(b"<?xml")
+
+
+def test_a_depth_that_is_no_number_is_a_usage_error(capsys):
+    assert main(["bench", "model", "-d", "1k,much"]) == 1
+    assert "'much' is not a number of tokens" in capsys.readouterr().err
+
+
+def test_bench_memory(capsys):
+    assert main(["bench", "memory", "-r", "2", "--threads", "1", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (one,) = report["memory"]
+    assert one["threads"] == 1
+    assert one["best_bytes_per_second"] == max(one["bytes_per_second_samples"]) > 1e8
+
+
+def test_bench_kernels_without_a_reference(capsys, tmp_path):
+    drawing = tmp_path / "kernels.png"
+    shape = ["--rows", "256", "--columns", "512", "-r", "2", "--threads", "1"]
+    assert main(["bench", "kernels", "--type", "q8_0", "--type", "F16", *shape, "--json", "--plot", str(drawing)]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [(cell["type"], cell["columns"]) for cell in cells] == [("Q8_0", 1), ("Q8_0", 32), ("F16", 1), ("F16", 32)]
+    assert cells[0]["weight_bytes"] == 256 * 512 // 32 * 34
+    assert cells[0]["ns_per_block_median"] >= cells[0]["ns_per_block_min"] > 0
+    assert drawing.read_bytes().startswith(b"\x89PNG")
+
+
+def test_bench_kernels_refuses_an_unknown_type_and_an_unknown_drawing(capsys, tmp_path):
+    assert main(["bench", "kernels", "--type", "Q9"]) == 2
+    assert "Q9" in capsys.readouterr().err
+    assert main(["bench", "kernels", "--plot", str(tmp_path / "x.gif")]) == 1
+    assert ".svg, .png, .pdf" in capsys.readouterr().err

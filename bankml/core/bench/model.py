@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 MICRO_BATCH = 512
 BATCH = 2048
 """llama-bench's default: it asks for the logits of the last token of each batch."""
-READ_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -50,12 +48,32 @@ class Report:
     decode: Samples | None = None
     resident_bytes: int | None = None
     memory_read: float | None = None
-    """Bytes a second that the same number of threads reads from memory, measured in the same minute."""
+    """Bytes a second that the same number of threads reads from memory, measured in the same minute: the best pass."""
+    load_seconds: float = 0.0
+    first_prompt_seconds: float = 0.0
+    """The first prompt after loading, when nothing is in the caches."""
     reference: dict[str, Any] | None = None
     their_prefill: Samples | None = None
     their_decode: Samples | None = None
     their_resident_bytes: int | None = None
     machine: dict[str, object] = field(default_factory=machine_facts)
+
+    @property
+    def share_of_memory(self) -> float | None:
+        """Bytes of weights a second in the fastest round of decoding, as a share of what memory gives."""
+        if self.decode is None or not self.memory_read:
+            return None
+        return self.bytes_per_token * max(self.decode.values) / self.memory_read
+
+    @property
+    def first_token_seconds(self) -> dict[str, float]:
+        """Seconds to the first token of the prompt: ``cold``, with the loading of the model before it, and ``warm``."""
+        if self.prefill is None:
+            return {}
+        return {
+            "first_token_seconds_cold": self.load_seconds + self.first_prompt_seconds,
+            "first_token_seconds_warm": self.plan.prompt / self.prefill.median,
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``: medians, spreads and samples, ratios where there was a reference."""
@@ -69,6 +87,9 @@ class Report:
             "threads": plan.threads,
             "bytes_per_token": self.bytes_per_token,
             "memory_read_bytes_per_second": self.memory_read,
+            "share_of_memory": self.share_of_memory,
+            "load_seconds": self.load_seconds,
+            **self.first_token_seconds,
             "resident_bytes": self.resident_bytes,
             **_parts(self.prefill, self.decode),
             "machine": self.machine,
@@ -91,6 +112,9 @@ class Report:
 class Ours:
     """A loaded model that prefills and decodes fixed random tokens."""
 
+    load_seconds = 0.0
+    first_prompt_seconds = 0.0
+
     def __init__(self, model: Model, plan: Plan) -> None:
         self._model = model
         self._plan = plan
@@ -103,11 +127,13 @@ class Ours:
         from bankml.core.model import Model
 
         n_ctx = plan.depth + max(plan.prompt, plan.generate, 1)
+        start = time.perf_counter()
         ours = cls(Model.load(gguf, n_ctx=n_ctx, threads=plan.threads, llama_threads=plan.llama_threads, progress=progress), plan)
+        ours.load_seconds = time.perf_counter() - start
         if plan.depth:
             ours._prefill(0, plan.depth)
         if plan.prompt:
-            ours.prefill()
+            ours.first_prompt_seconds = plan.prompt / ours.prefill()
         if plan.generate:
             ours._decode(1)
         return ours
@@ -140,6 +166,29 @@ class Ours:
             self._model.eval(self._tokens[at : at + 1], at)
 
 
+def measure_depths(
+    path: Path,
+    plan: Plan,
+    depths: Sequence[int],
+    reference: Reference | None = None,
+    progress: Any = None,
+    round_done: Callable[[], object] | None = None,
+) -> list[Report]:
+    """Measure a model after each number of tokens, then the memory's speed.
+
+    Raises:
+        Refusal: the file does not play, or llama-bench failed.
+    """
+    from bankml.core.bench.memory import memory_read
+
+    reports = [measure(path, replace(plan, depth=depth), reference, progress, round_done) for depth in depths]
+    # Last, for its buffer would count as the model's.
+    memory = max(memory_read(plan.threads).values)
+    for report in reports:
+        report.memory_read = memory
+    return reports
+
+
 def measure(
     path: Path,
     plan: Plan,
@@ -167,12 +216,11 @@ def measure(
                     theirs.append(_their_round(reference, path, plan))
                 if round_done is not None:
                     round_done()
-            # Before the buffer of memory_read, which would count as the model's.
             report.resident_bytes = peak_resident_bytes()
         finally:
             ours.close()
     report.prefill, report.decode = _samples(mine)
-    report.memory_read = memory_read(plan.threads)
+    report.load_seconds, report.first_prompt_seconds = ours.load_seconds, ours.first_prompt_seconds
     if theirs:
         report.reference = facts
         report.their_prefill, report.their_decode = _samples(theirs)
@@ -188,22 +236,6 @@ def bytes_per_token(gguf: GgufFile) -> int:
         rows = tensor.dims[1] if len(tensor.dims) > 1 else 1
         total += tensor.n_bytes // rows if name == "token_embd.weight" and not tied else tensor.n_bytes
     return total
-
-
-def memory_read(threads: int) -> float:
-    """Bytes a second at which that many threads read a buffer larger than the caches: the best of five passes."""
-    buffer = np.ones(READ_BYTES // 8, dtype=np.int64)
-    parts = np.array_split(buffer, threads)
-    best = 0.0
-    for _ in range(5):
-        readers = [threading.Thread(target=np.bitwise_or.reduce, args=(part,)) for part in parts]
-        start = time.perf_counter()
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            reader.join()
-        best = max(best, READ_BYTES / (time.perf_counter() - start))
-    return best
 
 
 def _our_round(ours: Ours, plan: Plan) -> Round:

@@ -35,6 +35,10 @@ class Samples:
         """The ratios round by round, so that what slowed a whole round down cancels out."""
         return Samples.of([mine / theirs for mine, theirs in zip(self.values, other.values, strict=True)])
 
+    def scaled(self, factor: float) -> Samples:
+        """The same in another unit."""
+        return Samples.of([value * factor for value in self.values])
+
     def text(self, digits: int = 1) -> str:
         """``median (least-greatest)``."""
         least, greatest = self.spread

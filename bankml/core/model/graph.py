@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bankml.core.model.matrices import Matrix, Weights
+from bankml.core.model.matrices import COLUMN_PART, Matrix, Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan
 from bankml.core.model.program import Program, ProgramBuilder
@@ -23,9 +23,6 @@ SPLIT_FROM = 512
 
 Mode = Literal["one", "split", "few", "many"]
 Outputs = Literal["none", "last", "all"]
-
-_COLUMN_PART = 96
-_CHUNK_BYTES = 64 << 10
 
 
 def float_word(value: float) -> int:
@@ -337,22 +334,21 @@ class _Writer:
         values[matmul.BIAS] = self.g.weights.address(f"{name}.bias")
         values[matmul.RESIDUAL] = residual
         if self.single:
-            size = matrix.rows * matrix.blocks * matrix.kind.bytes
-            parts = max(1, min(matrix.groups, max(4 * threads, min(16 * threads, size // _CHUNK_BYTES))))
+            parts = matrix.row_parts(threads)
             values |= {matmul.Y: b.scratch + b.row_floats, matmul.Y_STRIDE: b.scratch_stride, matmul.ROW_PARTS: parts}
             block = self.to.block(matmul.FIELDS, values)
             if tail:
                 self.to.follow_last_row(block + matmul.RESIDUAL, residual, 4 * width)
             self.to.op(matrix.kind.gemv, block, parts, prologue=prologue)
             return
-        parts = max(1, min(matrix.groups, 4 * threads))
+        parts = matrix.prompt_parts(threads)
         formed = b.formed(matrix.kind.form, matrix.kind.minus_offset)
         values |= {
-            matmul.Y: formed, matmul.Y_STRIDE: formed_stride(matrix), matmul.ROW_PARTS: parts, matmul.COLUMN_PART: _COLUMN_PART,
+            matmul.Y: formed, matmul.Y_STRIDE: formed_stride(matrix), matmul.ROW_PARTS: parts, matmul.COLUMN_PART: COLUMN_PART,
         }  # fmt: skip
         block = self.to.block(matmul.FIELDS, values)
         self.to.follow_rows(block + matmul.COLUMNS)
-        self.to.op(matrix.kind.gemm, block, per_rows=(_COLUMN_PART, parts))
+        self.to.op(matrix.kind.gemm, block, per_rows=(COLUMN_PART, parts))
 
     def _rope_store(self, layer: int) -> None:
         p, b, name = self.p, self.b, f"blk.{layer}."

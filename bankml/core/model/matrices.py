@@ -18,6 +18,9 @@ from bankml.core.model.plan import Plan
 from bankml.kernels import matmul
 from bankml.kernels.weights import WeightType, weight_type
 
+COLUMN_PART = 96
+"""Activation rows of a chunk, when there are many."""
+_CHUNK_BYTES = 64 << 10
 _GROUPS_PER_TASK = 64
 
 
@@ -40,6 +43,15 @@ class Matrix:
         """Row groups that the kernels walk."""
         group = int(self.kind.group)
         return (self.rows + group - 1) // group
+
+    def row_parts(self, threads: int) -> int:
+        """Chunks of its product with one activation row: a thread takes several, each long enough to be worth its claim."""
+        size = self.rows * self.blocks * int(self.kind.bytes)
+        return max(1, min(self.groups, max(4 * threads, min(16 * threads, size // _CHUNK_BYTES))))
+
+    def prompt_parts(self, threads: int) -> int:
+        """Parts of its rows in a product with many activation rows, which are cut by COLUMN_PART as well."""
+        return max(1, min(self.groups, 4 * threads))
 
 
 class Weights:

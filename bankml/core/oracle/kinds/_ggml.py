@@ -56,6 +56,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ggml_build_forward_expand": (None, (_P, _P)),
     "ggml_nbytes": (c.c_size_t, (_P,)),
     "ggml_get_type_traits": (c.POINTER(_Traits), (c.c_int,)),
+    "ggml_quantize_chunk": (c.c_size_t, (c.c_int, _P, _P, *(c.c_int64,) * 3, _P)),
     "ggml_mul_mat": (_P, (_P,) * 3),
     "ggml_mul": (_P, (_P,) * 3),
     "ggml_rms_norm": (_P, (_P, _P, c.c_float)),
@@ -126,6 +127,15 @@ class Ggml:
         _ROW(self.cpu.ggml_get_type_traits_cpu(type_id).contents.from_float)(x.ctypes.data, out.ctypes.data, len(x))
         return out
 
+    def quantized_rows(self, type_id: int, x: Floats) -> Bytes:
+        """Weight rows x[rows, k] in a type, as llama-quantize makes them; squares stand in for an importance matrix."""
+        x = np.ascontiguousarray(x)
+        importance = np.square(x).mean(axis=0, dtype=np.float64).astype(np.float32)
+        traits = self.base.ggml_get_type_traits(type_id).contents
+        out = np.zeros(x.size // traits.block * traits.bytes, np.uint8)
+        self.base.ggml_quantize_chunk(type_id, x.ctypes.data, out.ctypes.data, 0, *x.shape, importance.ctypes.data)
+        return out
+
     def dot(self, type_id: int, k: int, row: Bytes, activations: Bytes) -> np.float32:
         """The dot product of a row and activations in `activation_type`."""
         out = np.zeros(1, np.float32)
@@ -136,25 +146,28 @@ class Ggml:
     # --- graphs
     def product(self, type_id: int, weights: Bytes, rows: int, k: int, x: Floats, threads: int = 2) -> Floats:
         """x[n, k] times weights[rows, k], in the buffer that llama.cpp's loader would choose; float32[n, rows]."""
-        repacked = self._product(type_id, weights, rows, k, x, self._repack, threads)
-        if repacked is not None:
-            return repacked
-        plain = self._product(type_id, weights, rows, k, x, self._plain, threads)
-        assert plain is not None
-        return plain
+        with self.products(type_id, weights, (rows, k), x, 1, threads) as one:
+            one.run()
+            return one.result()
 
-    def _product(
-        self, type_id: int, weights: Bytes, rows: int, k: int, x: Floats, buffer_type: int, threads: int
-    ) -> Floats | None:
+    def products(self, type_id: int, weights: Bytes, shape: tuple[int, int], x: Floats, copies: int, threads: int) -> Product:
+        """The same product of so many copies of a matrix, kept for many runs."""
+        return Product(self, type_id, weights, shape, x, copies, threads)
+
+    def buffer_type(self, type_id: int, shape: tuple[int, int], columns: int) -> int:
+        """The buffer that llama.cpp's loader would choose for a matrix: the repacking one where its product is supported."""
         with _Context(self) as held, _Context(self) as working:
-            w = held.tensor(type_id, (k, rows))
-            held.allocate(buffer_type)
-            y = working.tensor(F32, (k, len(x)))
-            out = self.base.ggml_mul_mat(working.context, w, y)
-            if not self.base.ggml_backend_dev_supports_op(self._device, out):
-                return None
-            held.put(w, weights)
-            return working.compute(out, {y: x}, threads).reshape(len(x), rows)
+            w = held.tensor(type_id, (shape[1], shape[0]))
+            held.allocate(self._repack)
+            out = self.base.ggml_mul_mat(working.context, w, working.tensor(F32, (shape[1], columns)))
+            return int(self._repack if self.base.ggml_backend_dev_supports_op(self._device, out) else self._plain)
+
+    def run(self, graph: int, threads: int) -> None:
+        """Compute a graph."""
+        self.cpu.ggml_backend_cpu_set_n_threads(self._backend, threads)
+        status = self.base.ggml_backend_graph_compute(self._backend, graph)
+        if status != 0:
+            raise Refusal("reference.graph", "the reference could not compute", found=f"status {status}", exit_code=EXIT_OTHER)
 
     def compute(
         self,
@@ -213,15 +226,60 @@ class _Context:
 
     def compute(self, out: int, inputs: dict[int, npt.NDArray[Any]], threads: int) -> Floats:
         """Allocate, fill the inputs, run; the float32 result, flat."""
-        graph = self._base.ggml_new_graph(self.context)
-        self._base.ggml_build_forward_expand(graph, out)
+        graph = self.graph([out], inputs)
+        self._ggml.run(graph, threads)
+        return self.result(out)
+
+    def graph(self, outputs: Sequence[int], inputs: dict[int, npt.NDArray[Any]]) -> int:
+        """A graph that computes the outputs, with everything in its place."""
+        graph = int(self._base.ggml_new_graph(self.context))
+        for out in outputs:
+            self._base.ggml_build_forward_expand(graph, out)
         self.allocate(self._ggml._plain)
         for tensor, data in inputs.items():
             self.put(tensor, data)
-        self._ggml.cpu.ggml_backend_cpu_set_n_threads(self._ggml._backend, threads)
-        status = self._base.ggml_backend_graph_compute(self._ggml._backend, graph)
-        if status != 0:
-            raise Refusal("reference.graph", "the reference could not compute", found=f"status {status}", exit_code=EXIT_OTHER)
+        return graph
+
+    def result(self, out: int) -> Floats:
+        """A computed float32 tensor, flat."""
         result = np.empty(self._base.ggml_nbytes(out) // 4, np.float32)
         self._base.ggml_backend_tensor_get(out, result.ctypes.data, 0, result.nbytes)
         return result
+
+
+class Product:
+    """ggml_mul_mat of each copy of a matrix with the same activations, in one graph that may run many times.
+
+    The copies lie in the buffer that llama.cpp's loader would choose.
+    """
+
+    def __init__(
+        self, ggml: Ggml, type_id: int, weights: Bytes, shape: tuple[int, int], x: Floats, copies: int, threads: int
+    ) -> None:
+        self._ggml, self._threads, self._shape = ggml, threads, (len(x), shape[0])
+        self._held, self._working = _Context(ggml), _Context(ggml)
+        self._held.__enter__()
+        self._working.__enter__()
+        matrices = [self._held.tensor(type_id, (shape[1], shape[0])) for _ in range(copies)]
+        y = self._working.tensor(F32, (shape[1], len(x)))
+        products = [ggml.base.ggml_mul_mat(self._working.context, w, y) for w in matrices]
+        self._held.allocate(ggml.buffer_type(type_id, shape, len(x)))
+        for w in matrices:
+            self._held.put(w, weights)
+        self._out = products[-1]
+        self._graph = self._working.graph(products, {y: x})
+
+    def __enter__(self) -> Product:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._working.__exit__()
+        self._held.__exit__()
+
+    def run(self) -> None:
+        """Compute all of them."""
+        self._ggml.run(self._graph, self._threads)
+
+    def result(self) -> Floats:
+        """The last product, float32[columns, rows]."""
+        return self._working.result(self._out).reshape(self._shape)
