@@ -58,8 +58,19 @@ def grammar_of(schema: Any) -> SchemaGrammar:
     Raises:
         Refusal: ``schema.unsupported`` with the reference's message, or ``schema.limit``.
     """
+    book = RuleBook()
+    warnings = add_schema(book, read_document(schema), "")[1]
+    return SchemaGrammar(book.text().encode("latin-1"), warnings)
+
+
+def add_schema(book: RuleBook, document: Document, name: str) -> tuple[str, list[str]]:
+    """Write the rules of a schema into a book; returns the name of its rule and what it does not hold to.
+
+    Raises:
+        Refusal: as :func:`grammar_of`.
+    """
     try:
-        return _Converter(read_document(schema)).convert()
+        return _Converter(document, book).convert(name)
     except RecursionError:
         raise Refusal("schema.limit", "the schema is nested too deeply") from None
 
@@ -78,21 +89,21 @@ def _constant(value: Any) -> str:
 
 
 class _Converter:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, book: RuleBook) -> None:
         self.document = document
-        self.book = RuleBook()
+        self.book = book
         self.resolving: set[str] = set()
         self.errors: list[str] = []
         self.warnings: list[str] = []
 
-    def convert(self) -> SchemaGrammar:
+    def convert(self, name: str) -> tuple[str, list[str]]:
         try:
-            self.visit(self.document.root, "")
+            rule = self.visit(self.document.root, name)
         except UnboundedError as error:
             raise Refusal("schema.unsupported", f"{PREFIX}{error}") from None
         if self.errors:
             raise Refusal("schema.unsupported", PREFIX + "\n".join(self.errors))
-        return SchemaGrammar(self.book.text().encode("latin-1"), self.warnings)
+        return rule, self.warnings
 
     def visit(self, node: Node, name: str) -> str:
         """Write the rules of a node; returns the name of its rule."""

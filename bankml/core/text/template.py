@@ -21,10 +21,11 @@ from bankml.core.text.jinja.errors import LimitError, LocatedError, SourceError,
 from bankml.core.text.jinja.program import Program
 from bankml.core.text.jinja.values import from_python
 from bankml.core.text.messages import Message, fit_content, merge_system, parse_arguments, to_system
-from bankml.core.text.template_analysis import Reasoning, calls_are_readable, common_prefix, find_reasoning
+from bankml.core.text.template_analysis import calls_are_readable, common_prefix
 from bankml.core.text.template_formats import Draft, Format, find_format
 from bankml.core.text.template_request import ChatRequest, check_logprobs, read_request
 from bankml.core.text.template_special import Ends, ends_of
+from bankml.core.text.template_style import Style, find_style, named_style
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile
@@ -65,11 +66,17 @@ class Prompt:
     Attributes:
         raw: the prompt's bytes, which are what is tokenized.
         generation_prompt: the end of it that opens the answer.
+        style: how the answer will look.
+        opening: the generation prompt before a continued message was added to it.
+        continues: which part of a message is continued: ``content``, ``reasoning``, or empty.
         stops: texts that end the answer, the template's own.
     """
 
     raw: bytes
     generation_prompt: bytes
+    style: Style
+    opening: bytes
+    continues: str = ""
     stops: tuple[str, ...] = ()
 
     @property
@@ -255,7 +262,7 @@ class _Variant:
                 "template.load", "the chat template fails on a single user message", found=refusal.message.strip()
             ) from None
         try:
-            readable = self.format or not self.caps.supports_tool_calls or calls_are_readable(self._try, self.reasoning)
+            readable = self.format or not self.caps.supports_tool_calls or calls_are_readable(self._try, self.style.reasoning)
         except LimitError as error:
             raise _limit(error) from None
         if not readable:
@@ -298,13 +305,15 @@ class _Variant:
         draft = self._draft(job, generates)
         if self.format:
             self.format.finish(draft)
-        if last is not None and not last.is_empty:
+        opening = draft.generation_prompt
+        continued = last is not None and not last.is_empty
+        if last is not None and continued:
             if self.format:
                 draft.generation_prompt = self.format.continuation(draft, last, part == "content")
             else:
                 draft.generation_prompt = self._continued(draft.generation_prompt, last, part == "content")
             draft.prompt += draft.generation_prompt
-        return Prompt(draft.prompt, draft.generation_prompt, self.stops)
+        return Prompt(draft.prompt, draft.generation_prompt, self.style, opening, part if continued else "", self.stops)
 
     def _messages(self, request: ChatRequest) -> tuple[Messages, Message | None, str]:
         """The messages for the template, the one to continue if any, and which part of it goes on."""
@@ -359,7 +368,7 @@ class _Variant:
 
     def _continued(self, opening: bytes, last: Message, to_content: bool) -> bytes:
         """The continued message behind a generation prompt: reasoning between the template's marks, then the content."""
-        marks = self.reasoning
+        marks = self.style.reasoning
         if marks.start:
             before, _, _ = opening.partition(marks.start)
             opening = before + marks.start + last.reasoning_content.encode()
@@ -368,9 +377,11 @@ class _Variant:
         return opening + last.text().encode() if to_content else opening
 
     @cached_property
-    def reasoning(self) -> Reasoning:
-        """The marks around reasoning; only for templates without a format of their own."""
-        return find_reasoning(self.source, self._try, self.caps.supports_tool_calls)
+    def style(self) -> Style:
+        """How answers look; found out once."""
+        if self.format:
+            return named_style(self.format.name, self.source)
+        return find_style(self.source, self._try, self.caps.supports_tool_calls)
 
     def _try(self, messages: Messages, tools: Messages | None, generate: bool, thinking: bool) -> bytes | None:
         """One run for an analysis; None when the template refuses."""

@@ -19,16 +19,16 @@ from bankml.core.text.messages import loads
 Render = Callable[[list[dict[str, Any]], "list[dict[str, Any]] | None", bool, bool], "bytes | None"]
 """Messages, tools, add_generation_prompt, enable_thinking; None when the template refuses."""
 
-_USER = "U_USER_MSG Hello END_U"
-_ASSISTANT = "A_ASST_MSG I can help END_A"
-_THOUGHT = "REASON_PART I am thinking END_R"
-_SPACES = b" \t\n\v\f\r"
-_MARKER = rb"(?:<[^>]*>|\[[^\]]*\])"
-_S = rb"[ \t\n\v\f\r]*"
-_LITERAL = re.escape(_THOUGHT.encode())
-_WRAPPED = re.compile(b"(" + _MARKER + _S + b")" + _LITERAL + b"(" + _S + _MARKER + _S + b")")
-_DELIMITED = re.compile(_LITERAL + _S + b"(" + _MARKER + _S + b")?")
-_WRAPPED_TOOLS = re.compile(b"(" + _MARKER + _S + b")" + _LITERAL + _S + b"(" + _MARKER + _S + b")")
+USER = "U_USER_MSG Hello END_U"
+ASSISTANT = "A_ASST_MSG I can help END_A"
+THOUGHT = "REASON_PART I am thinking END_R"
+SPACES = b" \t\n\v\f\r"
+MARKER = rb"(?:<[^>]*>|\[[^\]]*\])"
+S = rb"[ \t\n\v\f\r]*"
+_LITERAL = re.escape(THOUGHT.encode())
+_WRAPPED = re.compile(b"(" + MARKER + S + b")" + _LITERAL + b"(" + S + MARKER + S + b")")
+_DELIMITED = re.compile(_LITERAL + S + b"(" + MARKER + S + b")?")
+_WRAPPED_TOOLS = re.compile(b"(" + MARKER + S + b")" + _LITERAL + S + b"(" + MARKER + S + b")")
 _TAIL = 64
 
 _PROPERTIES = {
@@ -42,10 +42,10 @@ def _tool(name: str, description: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
-_TOOLS = [_tool("FFF_FIRST_FUN_F", "Test function foo"), _tool("SSS_SECOND_FUN_S", "Test function bar")]
+TOOLS = [_tool("FFF_FIRST_FUN_F", "Test function foo"), _tool("SSS_SECOND_FUN_S", "Test function bar")]
 _CALL_FUNCTION = {"name": "FFF_FIRST_FUN_F", "arguments": {"AA_ARG_FST_AA": "VVVV", "BB_ARG_SND_BB": "XXXX"}}
 _CALL = {"id": "call00001", "type": "function", "function": _CALL_FUNCTION}
-_QUOTED_NAME = re.compile(b"[{:]" + _S + b'"FFF_FIRST_FUN_F"')
+_QUOTED_NAME = re.compile(b"[{:]" + S + b'"FFF_FIRST_FUN_F"')
 
 
 @dataclass
@@ -84,7 +84,7 @@ def segments(text: bytes) -> list[Segment]:
 
 
 def _visible(text: bytes) -> list[Segment]:
-    return [segment for segment in segments(text) if segment.value.strip(_SPACES)]
+    return [segment for segment in segments(text) if segment.value.strip(SPACES)]
 
 
 def difference(left: bytes, right: bytes) -> tuple[bytes, bytes]:
@@ -148,14 +148,13 @@ def common_prefix(a: bytes, b: bytes) -> int:
     return next(i for i in range(length) if a[i] != b[i])
 
 
-def find_reasoning(source: bytes, render: Render, supports_tool_calls: bool) -> Reasoning:
-    """The marks around reasoning in a template that no format claims."""
+def find_reasoning(render: Render, supports_tool_calls: bool) -> Reasoning:
+    """The marks around reasoning in what a template renders that no format claims."""
     result = Reasoning()
     _presence(render, result)
     _thinking_enabled(render, result)
     if supports_tool_calls:
         _with_tools(render, result)
-    _workarounds(source, result)
     return result
 
 
@@ -165,8 +164,8 @@ def calls_are_readable(render: Render, reasoning: Reasoning) -> bool:
     Source: analyze_tool_calls, analyze_tool_call_format and analyze_tool_call_format_json_native.
     """
     call = {**_CALL, "function": {**_CALL_FUNCTION, "arguments": {"AA_ARG_FST_AA": "XXXX", "BB_ARG_SND_BB": "YYYY"}}}
-    without = render([_user(), _assistant()], _TOOLS, False, True)
-    with_ = render([_user(), {"role": "assistant", "content": "", "tool_calls": [call]}], _TOOLS, False, True)
+    without = render([_user(), _assistant()], TOOLS, False, True)
+    with_ = render([_user(), {"role": "assistant", "content": "", "tool_calls": [call]}], TOOLS, False, True)
     if without is None or with_ is None:
         return True
     shown = difference(without, with_)[1]
@@ -186,20 +185,20 @@ def calls_are_readable(render: Render, reasoning: Reasoning) -> bool:
 
 
 def _user() -> dict[str, Any]:
-    return {"role": "user", "content": _USER}
+    return {"role": "user", "content": USER}
 
 
 def _assistant(**more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": _ASSISTANT, **more}
+    return {"role": "assistant", "content": ASSISTANT, **more}
 
 
 def _presence(render: Render, result: Reasoning) -> None:
     """Marks around the reasoning of an assistant message."""
     without = render([_user(), _assistant()], None, False, True)
-    with_ = render([_user(), _assistant(reasoning_content=_THOUGHT)], None, False, True)
+    with_ = render([_user(), _assistant(reasoning_content=THOUGHT)], None, False, True)
     if without is None or with_ is None:
         return
-    if _THOUGHT.encode() not in difference(without, with_)[1]:
+    if THOUGHT.encode() not in difference(without, with_)[1]:
         return
     wrapped = _WRAPPED.search(with_)
     if wrapped:
@@ -216,7 +215,7 @@ def _thinking_enabled(render: Render, result: Reasoning) -> None:
     if off is None or on is None:
         return
     only_off, only_on = difference(off, on)
-    off_text, on_text = only_off.strip(_SPACES), only_on.strip(_SPACES)
+    off_text, on_text = only_off.strip(SPACES), only_on.strip(SPACES)
     if not off_text and only_on:
         if on_text and on.endswith(on_text) and not result.start:
             result.found, result.start = True, only_on
@@ -239,7 +238,7 @@ def _from_tails(off: bytes, on: bytes, result: Reasoning) -> None:
         at = extended.rfind(tail)
         if at < 0 or at + len(tail) >= len(extended):
             continue
-        seen = _visible(extended[at + len(tail) :].strip(_SPACES))
+        seen = _visible(extended[at + len(tail) :].strip(SPACES))
         if len(seen) == 2 and seen[0].is_marker and seen[1].is_marker:
             result.start = result.start or seen[0].value
             result.end = result.end or seen[1].value
@@ -249,10 +248,10 @@ def _from_tails(off: bytes, on: bytes, result: Reasoning) -> None:
 
 def _with_tools(render: Render, result: Reasoning) -> None:
     """Marks of a template that shows reasoning only next to tool calls."""
-    plain = render([_user(), _assistant(reasoning_content=_THOUGHT)], _TOOLS, False, True)
-    calling = {"role": "assistant", "content": None, "reasoning_content": _THOUGHT, "tool_calls": [_CALL]}
-    called = render([_user(), calling], _TOOLS, False, True)
-    thought = _THOUGHT.encode()
+    plain = render([_user(), _assistant(reasoning_content=THOUGHT)], TOOLS, False, True)
+    calling = {"role": "assistant", "content": None, "reasoning_content": THOUGHT, "tool_calls": [_CALL]}
+    called = render([_user(), calling], TOOLS, False, True)
+    thought = THOUGHT.encode()
     if plain is None or called is None or thought in plain or thought not in called:
         return
     wrapped = _WRAPPED_TOOLS.search(called)
@@ -268,12 +267,12 @@ _GRANITE = b"Write your thoughts between <think></think> and write your response
 _NEMOTRON = (b"<SPECIAL_10>", b"<SPECIAL_11>", b"<SPECIAL_12>", b"<TOOL_RESPONSE>")
 
 
-def _workarounds(source: bytes, result: Reasoning) -> None:
-    """What the reference sets by the look of the source."""
+def patch_reasoning(source: bytes, result: Reasoning) -> None:
+    """Set what the reference sets by the look of the source."""
     old_split = b"content.split('</think>')" in source and b"reasoning_content" not in source
     if (old_split and b"<SPECIAL_12>" not in source and not result.found) or _GRANITE in source:
         result.found, result.start, result.end = True, b"<think>", b"</think>"
     if all(mark in source for mark in _NEMOTRON):
         result.found, result.start, result.end = True, b"<think>\n", b"</think>"
     if b"laguna_glm_thinking" in source:
-        result.start, result.end = result.start.strip(_SPACES), result.end.strip(_SPACES)
+        result.start, result.end = result.start.strip(SPACES), result.end.strip(SPACES)

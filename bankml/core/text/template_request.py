@@ -36,7 +36,9 @@ class ChatRequest:
     Attributes:
         continues: ``""``, or which part of the last message goes on: ``"auto"``, ``"content"``, ``"reasoning"``.
         kwargs: further variables for the template.
-        json_schema: the schema that the answer must follow, for the one format that shows it.
+        json_schema: the schema that the answer must follow, None for none; any JSON value, as it was sent.
+        extracts_reasoning: whether the answer's reasoning is told apart from its content.
+        parallel_tool_calls: as asked for; None leaves it to the template.
     """
 
     messages: list[Message]
@@ -46,6 +48,8 @@ class ChatRequest:
     enable_thinking: bool = False
     kwargs: dict[str, Any] = field(default_factory=dict)
     json_schema: Any = None
+    extracts_reasoning: bool = True
+    parallel_tool_calls: bool | None = None
 
 
 def read_request(body: dict[str, Any]) -> ChatRequest:
@@ -64,7 +68,9 @@ def read_request(body: dict[str, Any]) -> ChatRequest:
         raise invalid(f"Invalid tool_choice: {choice}", "/tool_choice")
     request.add_generation_prompt = flag_or(body, "add_generation_prompt", True)
     _continuation(body, request)
-    _reasoning_format(body)
+    request.extracts_reasoning = _reasoning_format(body) != "none"
+    if isinstance(body.get("parallel_tool_calls"), bool):
+        request.parallel_tool_calls = body["parallel_tool_calls"]
     if request.tools and choice != "none" and "grammar" in body:
         raise invalid("Cannot use custom grammar constraints with tools.", "/grammar")
     _kwargs(body, request)
@@ -92,7 +98,7 @@ def _schema(body: dict[str, Any]) -> Any:
         wanted = body["response_format"] if body["response_format"] is not None else {}
         kind = text_or(wanted, "type", "")
         if kind == "json_object":
-            if has(wanted, "schema") or not schema:
+            if has(wanted, "schema") or schema in (None, [], {}):
                 schema = _member(wanted, "schema")
         elif kind == "json_schema":
             schema = _member(_member(wanted, "json_schema"), "schema")
@@ -125,15 +131,16 @@ def _continuation(body: dict[str, Any], request: ChatRequest) -> None:
         raise invalid("Cannot continue an assistant message that contains tool calls.", "/messages")
 
 
-def _reasoning_format(body: dict[str, Any]) -> None:
+def _reasoning_format(body: dict[str, Any]) -> str:
     if "reasoning_format" not in body:
-        return
+        return "deepseek"
     try:
         name = as_string(body["reasoning_format"])
     except JsonError as error:
         raise failed(str(error), "/reasoning_format") from None
     if name not in _REASONING_FORMATS:
         raise failed(f"Unknown reasoning format: {name}", "/reasoning_format")
+    return name
 
 
 def _kwargs(body: dict[str, Any], request: ChatRequest) -> None:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What tells how answers on a template are to be read: its format, or the marks around reasoning and content.
+
+Source: analyze_content and the list of workarounds, common/chat-diff-analyzer.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from bankml.core.text.template_analysis import (
+    ASSISTANT,
+    MARKER,
+    SPACES,
+    THOUGHT,
+    TOOLS,
+    USER,
+    Reasoning,
+    Render,
+    S,
+    difference,
+    find_reasoning,
+    patch_reasoning,
+)
+
+_WRAPPED = re.compile(b"(" + MARKER + S + b")" + re.escape(ASSISTANT.encode()) + S + b"(" + MARKER + S + b")")
+_GRANITE = b"Write your thoughts between <think></think> and write your response between <response></response>"
+_COHERE = (b"<|CHATBOT_TOKEN|>", b"<|END_OF_TURN_TOKEN|>")
+_FUNCTIONARY = b'set has_code_interpreter = tools | selectattr("type", "equalto", "code_interpreter") | list | length > 0'
+_NEMOTRON = (b"<SPECIAL_10>", b"<SPECIAL_11>", b"<SPECIAL_12>", b"<TOOL_RESPONSE>")
+
+
+@dataclass
+class Wrapping:
+    """The marks around content, and whether it always stands between them."""
+
+    start: bytes = b""
+    end: bytes = b""
+    always: bool = False
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a template's answers look.
+
+    Attributes:
+        name: of its format, empty where none claims it.
+        source: its text.
+        reasoning: marks around reasoning, where no format claims it.
+        content: marks around content, likewise.
+    """
+
+    name: str
+    source: bytes
+    reasoning: Reasoning
+    content: Wrapping
+
+
+def named_style(name: str, source: bytes) -> Style:
+    """The style of a format."""
+    return Style(name, source, Reasoning(), Wrapping())
+
+
+def find_style(source: bytes, render: Render, supports_tool_calls: bool) -> Style:
+    """The style of a template that no format claims."""
+    reasoning = find_reasoning(render, supports_tool_calls)
+    content = _content(render, reasoning)
+    patch_reasoning(source, reasoning)
+    _patch_content(source, content)
+    return Style("", source, reasoning, content)
+
+
+def _content(render: Render, reasoning: Reasoning) -> Wrapping:
+    """Marks around an answer's text."""
+    call = {"id": "call00001", "type": "function", "function": {"name": "test_func", "arguments": {"arg1": "value1"}}}
+    user = {"role": "user", "content": USER}
+
+    def rendered(**answer: Any) -> bytes | None:
+        return render([user, {"role": "assistant", **answer}], TOOLS, False, True)
+
+    said = rendered(content=ASSISTANT)
+    called = rendered(content="", tool_calls=[call])
+    thought = rendered(content="", reasoning_content=THOUGHT)
+    if said is None or called is None or thought is None:
+        return Wrapping()
+    beside_call, beside_thought = difference(said, called)[0], difference(said, thought)[0]
+    if beside_call.strip(SPACES) == ASSISTANT.encode() and _bare(beside_thought, reasoning):
+        return Wrapping()
+    if reasoning.end and reasoning.end in beside_thought:
+        beside_thought = beside_thought.partition(reasoning.end)[2]
+    found = _WRAPPED.search(max(beside_call, beside_thought, key=len))
+    return Wrapping(found[1], found[2], True) if found else Wrapping()
+
+
+def _bare(text: bytes, reasoning: Reasoning) -> bool:
+    """Whether there is nothing around the text, or only the end of reasoning before it."""
+    if text[:1] not in SPACES or not text:
+        return True
+    end = reasoning.end if reasoning.found else b""
+    return bool(end and re.search(re.escape(end) + S + re.escape(ASSISTANT.encode()), text))
+
+
+def _patch_content(source: bytes, content: Wrapping) -> None:
+    """What the reference sets by the look of the source."""
+    if _GRANITE in source:
+        content.start, content.end, content.always = b"<response>", b"</response>", False
+    if all(mark in source for mark in _COHERE) and not content.start:
+        content.start, content.end, content.always = *_COHERE, True
+    if _FUNCTIONARY in source:
+        content.end, content.always = b"", False
+    if all(mark in source for mark in _NEMOTRON):
+        content.start, content.end, content.always = b"", b"", False
