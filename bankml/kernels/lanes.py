@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 
 from .isa import W
-from .quantize_k import C, D
-from .simd import ADDR, F32, FW, I8, I32, IW, f32xw, mk, tup
+from .matmul import finish, part_start
+from .quantize_k import RECORD, C, D
+from .simd import ADDR, F32, FW, I8, I32, IW, f32xw, ld_i64, mk, tup
 from .super_blocks import add_scaled, columns_of, separate, zero, zeros
 
 VECTOR = 4 * W
@@ -29,8 +30,8 @@ class Layout:
 
     `quants`, `lane_bytes`: where the words start and how far it is from lane to lane. `extra`: vectors of state for each column
     beside the eight lanes. `scales(E, w)`: sixteen vectors that lane_sums takes, for eight groups of lanes 0 to 3 and then of
-    lanes 4 to 7. `words(E, at)`: a lane's eight words. `begin(E, tile)`: what a super-block does once. `lane(E, tile, words,
-    scales)`: the lane's integer sums, one for each column. `end(E, sum, extra)`: a column's result.
+    lanes 4 to 7; or none. `words(E, at)`: a lane's words. `begin(E, tile)`: what a super-block does once.
+    `lane(E, tile, words, scales)`: the lane's integer sums, one for each column. `end(E, sum, extra)`: a column's result.
     """
 
     name: str
@@ -226,3 +227,51 @@ def column(layout):
 def first_nan(E, total, more):
     """total + more; where both are NaN, `total`, as the reference's compiled sum has it."""
     return E.b.select(E.b.fcmp_unordered("uno", total, total), total, E.add(total, more))
+
+
+@njit(nogil=True, error_model="numpy")
+def _sum(zeros, step, result, packed, w, y, blocks):
+    """W outputs of one activation row."""
+    acc = zeros(0)
+    for b in range(blocks):
+        acc = step(acc, w + b * packed, y + b * RECORD)
+    return result(acc)
+
+
+@njit(nogil=True, error_model="numpy")
+def one_row(zeros, step, result, packed, args, chunk, thread):
+    """Matrix times the activation row in the thread's scratch: a part of the row groups. The intrinsics are `column`'s."""
+    w, groups, blocks, parts = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
+    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        finish(args, 0, g, _sum(zeros, step, result, packed, w + g * blocks * packed, y, blocks))
+
+
+@njit(nogil=True, error_model="numpy")
+def many_rows(scratch, clear, begin, lane, results, columns, zeros, step, result, packed, args, chunk):
+    """Matrix times many activation rows: a part of the row groups times a part of the rows.
+
+    The first five intrinsics are those of `tiles` for so many `columns`; what is left over takes those of `column`.
+    """
+    w, groups, blocks, parts = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
+    y, stride = ld_i64(args, 3), ld_i64(args, 4)
+    total, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    first = chunk // parts * column_part
+    last = min(total, first + column_part)
+    chunk = chunk % parts
+    tiled = first + (last - first) // columns * columns
+    state = scratch(0)
+    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
+        at = w + g * blocks * packed
+        for j in range(first, tiled, columns):
+            clear(state)
+            for b in range(blocks):
+                block, records = at + b * packed, y + j * stride + b * RECORD
+                begin(state, block, records, stride)
+                for i in range(8):
+                    lane(state, block, records, stride, i)
+            out = results(state)
+            for c in range(columns):
+                finish(args, j + c, g, out[c])
+        for j in range(tiled, last):
+            finish(args, j, g, _sum(zeros, step, result, packed, at, y + j * stride, blocks))

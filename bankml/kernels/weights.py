@@ -65,6 +65,8 @@ _TABLE = {
     20: _Row("IQ4_NL", "iq4_nl", rows.FORM_Q8, "iq4_nl_odd"),
     23: _Row("IQ4_XS", "iq4_xs", rows.FORM_Q8K),
     30: _Row("BF16", "floats", rows.FORM_BF16),
+    34: _Row("TQ1_0", "tq1_0", rows.FORM_Q8K),
+    35: _Row("TQ2_0", "tq2_0", rows.FORM_Q8K),
     39: _Row("MXFP4", "mxfp4", rows.FORM_Q8, "mxfp4_odd"),
     41: _Row("Q1_0", "q1_0", rows.FORM_Q8),
     42: _Row("Q2_0", "q2_0", rows.FORM_Q8),
