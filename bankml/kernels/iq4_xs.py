@@ -6,8 +6,7 @@ groups of 32, of which byte 16g+i holds elements i (low nibble) and 16+i.
 Packed group of W rows, per block: ``half d[W], int8 scale[4][W][2], 2 bytes free [W], byte q[8 lanes][4][W][4]``: word p of a
 lane holds groups 2p (low nibbles) and 2p+1.
 
-vec_dot: acc[L] = fma(d*dy, s[L], acc[L]), result HS-A(acc). Panels, from eight activation rows on where the weight rows divide by
-eight: one accumulator, fma(s, d*dy, acc) with the sum of the whole super-block.
+vec_dot: acc[L] = fma(d*dy, s[L], acc[L]), result HS-A(acc). When panels are taken and what they are: panels.py.
 Source: ggml_vec_dot_iq4_xs_q8_K, ggml-cpu/arch/x86/quants.c; ggml-cpu/iqp.cpp.
 """
 
@@ -17,10 +16,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit
 
-from . import lanes
+from . import lanes, panels
 from .isa import VNNI, W
-from .matmul import finish, part_start
-from .quantize_k import RECORD, C, D
+from .quantize_k import C, D
 from .simd import (
     ADDR,
     F32,
@@ -64,8 +62,6 @@ OFFSET = 128 if VNNI else 0
 MINUS_OFFSET = -OFFSET
 SCALES, QUANTS = 2 * W, 12 * W
 PACKED = 140 * W
-PANEL_FROM = 8
-_TILE = 4
 _BYTES = V(I8, 4 * W)
 _TABLE = np.array(VALUES, np.int64)
 
@@ -170,54 +166,19 @@ _LAYOUT = lanes.Layout(
 )
 _zeros8, _lanes, _result8 = lanes.column(_LAYOUT)
 _panel1, _zeros1 = _panel(1), zeros("iq4_xs", 1)
-_paneln, _zerosn = _panel(_TILE), zeros("iq4_xs", _TILE)
+_paneln, _zerosn = _panel(panels.TILE), zeros("iq4_xs", panels.TILE)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
-    parts = ld_i64(args, 9)
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros8(0)
-        at = w + g * blocks * PACKED
-        for b in range(blocks):
-            acc = _lanes(acc, at + b * PACKED, y + b * RECORD)
-        finish(args, 0, g, _result8(acc))
+    panels.one_row(_lanes, _zeros8, _result8, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
-    first = chunk // parts * column_part
-    last = min(columns, first + column_part)
-    chunk = chunk % parts
-    panels = columns >= PANEL_FROM and ld_i64(args, 12) % 8 == 0
-    tiled = first + (last - first) // _TILE * _TILE
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        at = w + g * blocks * PACKED
-        if not panels:
-            for j in range(first, last):
-                eight = _zeros8(0)
-                for b in range(blocks):
-                    eight = _lanes(eight, at + b * PACKED, y + j * stride + b * RECORD)
-                finish(args, j, g, _result8(eight))
-            continue
-        for j in range(first, tiled, _TILE):
-            acc = _zerosn(0)
-            for b in range(blocks):
-                acc = _paneln(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
-            for c in range(_TILE):
-                finish(args, j + c, g, acc[c])
-        for j in range(tiled, last):
-            one = _zeros1(0)
-            for b in range(blocks):
-                one = _panel1(one, at + b * PACKED, y + j * stride + b * RECORD, 0)
-            finish(args, j, g, one[0])
+    panels.many_rows(_lanes, _zeros8, _result8, _paneln, _zerosn, _panel1, _zeros1, PACKED, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

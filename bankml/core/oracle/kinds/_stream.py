@@ -25,7 +25,7 @@ WILD_SHAPES = ("infinite", "huge")
 _HALVES = {
     "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2),
     "Q5_K": (0, 2), "Q6_K": (208,), "IQ2_XXS": (0,), "IQ2_XS": (0,), "IQ3_XXS": (0,), "IQ1_S": (0,), "IQ4_NL": (0,),
-    "IQ3_S": (0,), "IQ2_S": (0,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,), "Q1_0": (0,), "Q2_0": (0,),
+    "IQ3_S": (0,), "IQ2_S": (0,), "IQ1_M": (49,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,), "Q1_0": (0,), "Q2_0": (0,),
 }  # fmt: skip
 TYPE_IDS = {t.name: t.id for t in TYPES.values()}
 
@@ -113,7 +113,7 @@ def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool, power:
             special = np.array([0.0, -0.0, 2.0**-24, -(2.0**-20), 1000.0, -3.0], np.float16)
             pick = (roll >> np.uint64(8)) % np.uint64(12)
             scale = np.where(pick < 6, special[(pick % np.uint64(6)).astype(np.int64)], scale)
-        blocks[:, offset : offset + 2] = scale.astype("<f2").view(np.uint8).reshape(count, 2)
+        _put_half(type_name, blocks, offset, scale.astype("<f2"))
     if type_name == "MXFP4":
         first, count_of = (20, 200) if edges else (118, 16)
         blocks[:, 0] = (roll >> np.uint64(32)) % np.uint64(count_of) + np.uint64(first + power)
@@ -121,6 +121,16 @@ def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool, power:
         blocks[:, :4] &= 0x7F
         blocks[:, :4] %= 0x7F
     return blocks.reshape(-1)
+
+
+def _put_half(type_name: str, blocks: Bytes, offset: int, scale: npt.NDArray[np.float16]) -> None:
+    if type_name != "IQ1_M":
+        blocks[:, offset : offset + 2] = scale.view(np.uint8).reshape(-1, 2)
+        return
+    # Its half lies in the upper four bits of every second byte.
+    for n in range(4):
+        byte = blocks[:, offset + 2 * n]
+        byte[:] = byte & 15 | (scale.view("<u2") >> 4 * n & 15).astype(np.uint8) << 4
 
 
 def _float_weights(type_name: str, n: int, seed: int, edges: bool, power: int) -> Bytes:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""IQ2_S weights times q8_K activations, in the orders of the reference's vec_dot and panel product.
+
+File block, 256 weights: ``half d, byte low[32], byte signs[32], byte high[8], byte scales[8]``; an index has two high bits;
+weight = d/8*(2*scale+1)*value, a scale of four bits for each 16.
+Packed as codes of three bits, see grid_blocks.py. Orders: signed_grids.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from . import panels
+from .grid_blocks import packed_bytes, put_block
+from .grids import IQ2_S
+from .isa import W
+from .signed_grids import steps, table, take_entry, take_signs, unpack_rows
+from .simd import ld_u8, ld_u16
+from .team import kernel
+
+BLOCK, BYTES = 256, 82
+MINUS_OFFSET = -43
+_BITS, _SMALL, _UNIT = 3, 8, 0.125
+PACKED = packed_bytes(_SMALL, _BITS)
+_PLACES, _VALUES = IQ2_S.places, table(IQ2_S)
+_step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros = steps("iq2_s", IQ2_S, _BITS, _SMALL, _UNIT)
+
+
+@njit(nogil=True, error_model="numpy")
+def _take(block, codes, small):
+    for n in range(32):
+        index = ld_u8(block + 2, n) | (ld_u8(block + 66, n // 4) >> 2 * (n % 4) & 3) << 8
+        take_entry(_PLACES[index], codes, 8 * n)
+        take_signs(ld_u8(block + 34, n), codes, 8 * n, 2)
+    for n in range(8):
+        small[n] = ld_u8(block + 74, n)
+    return ld_u16(block, 0)
+
+
+@kernel
+def gemv(args, chunk, thread):
+    """One activation row, packed in the thread's scratch."""
+    panels.one_row(_step, _zeros, _result, PACKED, args, chunk, thread)
+
+
+@kernel
+def gemm(args, chunk, thread):
+    """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
+    panels.many_rows(_step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
+
+
+@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+def pack(source, packed, rows, blocks, first, last):
+    """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
+    codes, small = np.zeros(256, np.int64), np.zeros(_SMALL, np.int64)
+    for r in range(first * W, min(rows, last * W)):
+        for b in range(blocks):
+            d = _take(source + (r * blocks + b) * BYTES, codes, small)
+            put_block(packed + (r // W * blocks + b) * PACKED, r % W, d, small, _SMALL, codes, _BITS)
+
+
+@kernel
+def get_rows(args, chunk, thread):
+    """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
+    unpack_rows(_VALUES, _SMALL, _BITS, _UNIT, PACKED, args, chunk)
