@@ -17,11 +17,12 @@ EVERYONE = {"refusal", "home"}
 ROOMS: dict[str, set[str]] = {
     "refusal": set(),
     "home": set(),
+    "exact": set(),
     "gguf": set(),
     **{room: {"gguf"} for room in MIDDLE},
     # A grammar speaks of tokens.
     "constrain": {"gguf", "text"},
-    "engine": {"gguf", *MIDDLE},
+    "engine": {"gguf", "exact", *MIDDLE},
     "serve": {"gguf", *MIDDLE, "engine"},
 }
 # Rooms that look at all the others, and that none of the others may import.

@@ -19,7 +19,8 @@ import numpy as np
 from numba import njit, types
 
 from .isa import W
-from .mathf import emit_vexp, expf, expf_row
+from .libm import expf
+from .mathf import emit_vexp, expf_row
 from .rows import form_row
 from .simd import (
     ADDR,

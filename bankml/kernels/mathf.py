@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Exponentials as the reference computes them: ggml's polynomial on vectors, the C library's on scalars.
-
-The C library's functions are called, not rewritten: their bits are the reference's bits where the library is the same.
-"""
+"""Exponentials on vectors: ggml's polynomial, and the C library's expf lane by lane."""
 
 from __future__ import annotations
 
-import struct
-from decimal import Decimal, getcontext
-
 from llvmlite import ir
-from numba import njit, types
+from numba import njit
 
 from .isa import W
-from .simd import ADDR, F32, F64, I32, I64, V, f32xw, ld_f32, mk, st_f32, vld, vst
+from .libm import EXP2_CUBIC, EXPF_LOWEST, INVERSE_LN2, expf
+from .libm_tables import exp2_rows
+from .simd import F32, F64, I32, I64, V, f32xw, ld_f32, mk, st_f32, vld, vst
 
 
 def emit_vexp(E, x):
@@ -48,71 +44,41 @@ def emit_vexp(E, x):
     return E.b.select(E.b.fcmp_ordered(">", size, c(126.0)), far, plain)
 
 
-def _exp2_table():
-    """2^(i/32) for i in 0..31, as float64 bits less i/32 of the exponent field."""
-    getcontext().prec = 60
-    step = (Decimal(2).ln() / 32).exp()
-    words, value = [], Decimal(1)
-    for i in range(32):
-        words.append(struct.unpack("<q", struct.pack("<d", float(value)))[0] - (i << 47))
-        value *= step
-    return words
-
-
-_TABLE = _exp2_table()
-
-
 def _table_lanes(E, k):
     """The table's word k % 32 for each of eight lanes, by permutes of registers."""
     ty = k.type
     index = E.b.and_(k, ir.Constant(ty, [15] * 8))
-    quarters = [ir.Constant(ty, _TABLE[8 * i : 8 * i + 8]) for i in range(4)]
+    words = [row[0] for row in exp2_rows(32)]
+    quarters = [ir.Constant(ty, words[8 * i : 8 * i + 8]) for i in range(4)]
     low, high = (E.call("llvm.x86.avx512.vpermi2var.q.512", ty, [quarters[i], index, quarters[i + 1]]) for i in (0, 2))
     upper = E.b.icmp_unsigned("!=", E.b.and_(k, ir.Constant(ty, [16] * 8)), ir.Constant(ty, [0] * 8))
     return E.b.select(upper, high, low)
 
 
 def emit_expf(E, x):
-    """The C library's expf on each lane, for arguments up to 88: equal on every float there is (see the test).
-
-    Source: the published algorithm of glibc's expf (2^(k/32) from a table, a cubic in float64), its FMA build.
-    """
+    """libm.expf of each lane, for arguments up to 88."""
     n = x.type.count
     if n > 8:
         return E.join(emit_expf(E, E.half(x, 0)), emit_expf(E, E.half(x, 1)))
     dl, ll = V(F64, n), V(I64, n)
 
-    def c(text, divide=1):
-        return ir.Constant(dl, [float.fromhex(text) / divide] * n)
+    def c(value):
+        return ir.Constant(dl, [value] * n)
 
     wide = E.b.fpext(x, dl)
-    shift = c("0x1.8p52")
-    inverse = ir.Constant(dl, [float.fromhex("0x1.71547652b82fep+0") * 32] * n)
-    # The compiler fused both uses of the product x * 32/ln2.
+    inverse, shift = c(INVERSE_LN2 * 32), c(1.5 * 2.0**52)
     shifted = E.fma(inverse, wide, shift)
     k = E.b.bitcast(shifted, ll)
     r = E.fma(inverse, wide, E.b.fneg(E.sub(shifted, shift)))
     scale = E.b.bitcast(E.b.add(_table_lanes(E, k), E.b.shl(k, ir.Constant(ll, [47] * n))), dl)
-    p = E.fma(c("0x1.c6af84b912394p-5", 32**3), r, c("0x1.ebfce50fac4f3p-3", 32**2))
-    q = E.fma(c("0x1.62e42ff0c52d6p-1", 32), r, c("0x1p0"))
-    y = E.mul(E.fma(p, E.mul(r, r), q), scale)
+    c0, c1, c2 = (c(value / 32**power) for value, power in zip(EXP2_CUBIC, (3, 2, 1), strict=True))
+    y = E.mul(E.fma(E.fma(c0, r, c1), E.mul(r, r), E.fma(c2, r, c(1.0))), scale)
     result = E.b.fptrunc(y, x.type)
-    under = E.b.fcmp_ordered("<", x, ir.Constant(x.type, [float.fromhex("-0x1.9fe368p6")] * n))
+    under = E.b.fcmp_ordered("<", x, ir.Constant(x.type, [float(EXPF_LOWEST)] * n))
     return E.b.select(under, ir.Constant(x.type, [0.0] * n), result)
 
 
 vexp = mk("vexp", f32xw, (f32xw,), emit_vexp)
-expf = mk("expf", types.float32, (types.float32,), lambda E, x: E.call("expf", F32, [x]))
-powf = mk("powf", types.float32, (types.float32, types.float32), lambda E, x, y: E.call("powf", F32, [x, y]))
-logf = mk("logf", types.float32, (types.float32,), lambda E, x: E.call("logf", F32, [x]))
-
-
-def _sincosf(E, x, sin_out, cos_out):
-    E.call("sincosf", ir.VoidType(), [x, E.ptr(sin_out, 0, F32), E.ptr(cos_out, 0, F32)])
-
-
-# Writes sin(x) and cos(x) to two addresses.
-sincosf = mk("sincosf", types.void, (types.float32, ADDR, ADDR), _sincosf)
 
 
 def _swiglu(E, gate, up):
@@ -129,7 +95,7 @@ _vexpf = mk("_vexpf", f32xw, (f32xw,), emit_expf) if W == 16 else None
 
 @njit("void(intp, intp)", cache=True, nogil=True, error_model="numpy")
 def expf_row(x, n):
-    """x[i] = expf(x[i]), the C library's bits; the buffer is padded to whole vectors."""
+    """x[i] = libm.expf(x[i]) for arguments up to 88; the buffer is padded to whole vectors."""
     if W == 16:
         for i in range(0, n, 16):
             vst(x + 4 * i, _vexpf(vld(x + 4 * i)))

@@ -2,7 +2,7 @@
 """Probabilities of tokens: of the raw logits with b11192's float sum, and of what the sampler chain left.
 
 The sum is single precision over the whole vocabulary in the order that libstdc++'s partial_sort leaves, so it depends on
-how many tokens are asked for. ``expf`` and ``logf`` are the C library's own.
+how many tokens are asked for. ``expf`` and ``logf`` are ``libm``'s.
 
 Source: get_token_probabilities, tools/server/server-common.cpp; common_sampler_get_candidates, common/sampling.cpp.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from bankml.kernels.sampling import expf, logf
+from bankml.kernels.libm import expf, logf
 from bankml.kernels.sorting import START, make_heap, sift, sort, sort_heap
 
 _BLOCK = 64

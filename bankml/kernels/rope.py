@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .mathf import logf, powf, sincosf
+from .libm import logf, powf, sincosf
 from .rows import rms_norm_row
 from .simd import fma32, ld_f32, ld_i64, st_f16, st_f32
 from .team import kernel
@@ -68,9 +68,9 @@ def fill_table(step, freq_scale, factors, ext_factor, attn_factor, low, high, ro
                 angle = fma32(ti, np.float32(1.0) - mix, te * mix)
                 magnitude = stretched
             at = table + (position * half + i) * 8
-            sincosf(angle, at + 4, at)
-            st_f32(at, 0, ld_f32(at, 0) * magnitude)
-            st_f32(at, 1, ld_f32(at, 1) * magnitude)
+            sin, cos = sincosf(angle)
+            st_f32(at, 0, cos * magnitude)
+            st_f32(at, 1, sin * magnitude)
             theta = theta * step
 
 
@@ -124,11 +124,11 @@ def rope_store(args, chunk, thread):
 
 @njit("float32(float32, intp)", cache=True, nogil=True, error_model="numpy")
 def theta_scale(base, rot):
-    """base^(-2/rot), by the C library."""
+    """base^(-2/rot)."""
     return powf(base, np.float32(-2.0) / np.float32(rot))
 
 
 @njit("float32(float32)", cache=True, nogil=True, error_model="numpy")
 def logf_of(x):
-    """The C library's logf."""
+    """libm.logf."""
     return logf(x)

@@ -14,7 +14,8 @@ from numba import njit
 
 from . import quantize, quantize_k
 from .isa import W
-from .mathf import expf, vswiglu
+from .libm import expf
+from .mathf import vswiglu
 from .quantize import quantize_row
 from .quantize_k import quantize_row as quantize_row_k
 from .simd import ld_f32, ld_i64, round_bf16, round_f16, st_f32, vld, vmul, vsplat, vst

@@ -2,8 +2,8 @@
 """The samplers of b11192's chain over one set of candidates, with its float widths and its orders.
 
 The candidates are ``ids`` (int32), ``logit`` (float32), ``p`` (float32) and ``state`` (int64): how many there are, whether
-they are sorted, which one is selected. All is single precision without fused multiply-add unless said; ``expf`` and
-``logf`` are the C library's own, as in libllama.
+they are sorted, which one is selected. All is single precision without fused multiply-add unless said; functions such as
+``expf`` are the C library's, as ``libm`` computes them.
 
 Source: src/llama-sampler.cpp.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from bankml.kernels.libm import expf, logf
 from bankml.kernels.sorting import START, make_heap, partial_sort, sift, sort, sort_heap
 
 SIZE, SORTED, SELECTED = 0, 1, 2
@@ -34,12 +35,6 @@ _S = types.Array(types.int64, 1, "C")
 _MT = types.Array(types.uint32, 1, "C")
 
 _options = {"cache": True, "nogil": True, "error_model": "numpy"}
-
-expf = types.ExternalFunction("expf", types.float32(types.float32))
-logf = types.ExternalFunction("logf", types.float32(types.float32))
-log2f = types.ExternalFunction("log2f", types.float32(types.float32))
-powf = types.ExternalFunction("powf", types.float32(types.float32, types.float32))
-exp = types.ExternalFunction("exp", types.float64(types.float64))
 
 _INF = np.float32(np.inf)
 _ZERO = np.float32(0)

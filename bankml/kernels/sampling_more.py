@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from .libm import exp, log2f, logf, pow, powf
 from .sampling import (
     _F,
     _I,
@@ -23,10 +24,6 @@ from .sampling import (
     SIZE,
     SORTED,
     _take,
-    exp,
-    log2f,
-    logf,
-    powf,
     softmax,
     sorted_softmax,
     temperature,
@@ -226,11 +223,9 @@ def _learn(mu, p, at, tau, eta):
     mu[0] = mu[0] - eta * (-log2f(p[at]) - tau)
 
 
-@njit(types.int64(_I, _F, _F, _S, types.float32, types.int64, types.float32, types.float32, _F, _MT, _F, _I), **_options)
-def mirostat(ids, logit, p, state, two, n_vocab, tau, eta, mu, mt, key, index):
-    """Select with a top-k that steers the surprise towards ``tau``; ``mu`` learns. ``two`` is 2.
-
-    A literal base would let the compiler put exp2f in place of powf.
+@njit(types.int64(_I, _F, _F, _S, types.int64, types.float32, types.float32, _F, _MT, _F, _I), **_options)
+def mirostat(ids, logit, p, state, n_vocab, tau, eta, mu, mt, key, index):
+    """Select with a top-k that steers the surprise towards ``tau``; ``mu`` learns.
 
     Source: llama_sampler_mirostat_apply.
     """
@@ -243,7 +238,7 @@ def mirostat(ids, logit, p, state, two, n_vocab, tau, eta, mu, mt, key, index):
         squares += t * t
     s = products / squares
     epsilon = s - _ONE
-    k = powf((epsilon * powf(two, mu[0])) / (_ONE - powf(np.float32(n_vocab), -epsilon)), _ONE / s)
+    k = powf((epsilon * powf(_TWO, mu[0])) / (_ONE - powf(np.float32(n_vocab), -epsilon)), _ONE / s)
     whole = np.int64(k) if k >= _INT_MIN and k < _INT_END else np.int64(-1)
     top_k(ids, logit, p, state, max(whole, 1), key, index)
     softmax(logit, p, state)
@@ -307,8 +302,14 @@ def repeat_lengths(recent, n, limit, lengths):
 
 @njit(types.float32(types.float32), **_options)
 def single_log(x):
-    """The C library's logf."""
+    """libm.logf."""
     return logf(x)
+
+
+@njit(types.float64(types.float64, types.float64), **_options)
+def double_power(x, y):
+    """libm.pow, for x from 1 and y from 0."""
+    return pow(x, y)
 
 
 @njit(types.int64(_I, _F, _F, _S, types.float32, _F, _F, _MT), **_options)

@@ -296,6 +296,12 @@ copy4 = mk("copy4", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(I32,
 copy2 = mk("copy2", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(I16, src), dst))
 
 fma32 = mk("fma32", types.float32, (types.float32,) * 3, lambda E, a, b, c: E.fma(a, b, c))
+fma64 = mk("fma64", types.float64, (types.float64,) * 3, lambda E, a, b, c: E.fma(a, b, c))
+# The bits of a float as a number, and back from the low bits of one.
+bits32 = mk("bits32", types.int64, (types.float32,), lambda E, a: E.b.zext(E.b.bitcast(a, I32), I64))
+float32 = mk("float32", types.float32, (types.int64,), lambda E, a: E.b.bitcast(E.b.trunc(a, I32), F32))
+bits64 = mk("bits64", types.int64, (types.float64,), lambda E, a: E.b.bitcast(a, I64))
+float64 = mk("float64", types.float64, (types.int64,), lambda E, a: E.b.bitcast(a, F64))
 round_f16 = mk("round_f16", types.float32, (types.float32,), lambda E, a: E.b.fpext(E.b.fptrunc(a, F16), F32))
 
 

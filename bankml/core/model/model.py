@@ -150,9 +150,12 @@ class Model:
         r = self.plan.rope
         last = min(-(-end // _ROPE_STEP) * _ROPE_STEP, len(self._rope.bytes) // (4 * r.dims))
         f32 = np.float32
-        low, high = corr_dims(r.dims, r.n_ctx_orig, r.freq_base, r.beta_fast, r.beta_slow) if r.ext_factor else (0.0, 0.0)
+        low, high, attn_factor = 0.0, 0.0, f32(r.attn_factor)
+        if r.ext_factor:
+            low, high = corr_dims(r.dims, r.n_ctx_orig, r.freq_base, r.beta_fast, r.beta_slow)
+            attn_factor *= yarn_magnitude(r.freq_scale)
         rope.fill_table(
-            rope.theta_scale(f32(r.freq_base), r.dims), f32(r.freq_scale), self._factors, f32(r.ext_factor), f32(r.attn_factor),
+            rope.theta_scale(f32(r.freq_base), r.dims), f32(r.freq_scale), self._factors, f32(r.ext_factor), attn_factor,
             f32(low), f32(high), r.dims, self._rope_ready, last, self._rope.address,
         )  # fmt: skip
         self._rope_ready = last
@@ -223,3 +226,14 @@ def corr_dims(dims: int, n_ctx_orig: int, base: float, beta_fast: float, beta_sl
         return float(f32(top / f32(f32(2) * rope.logf_of(f32(base)))))
 
     return max(0.0, math.floor(dim(beta_fast))), min(float(dims - 1), math.ceil(dim(beta_slow)))
+
+
+def yarn_magnitude(freq_scale: float) -> np.float32:
+    """YaRN's factor of the rotated values, with what the rotation applies again divided out.
+
+    Source: the constructor of llama_context, llama-context.cpp.
+    """
+    one, tenth = np.float32(1), np.float32(0.1)
+    factor = one / np.float32(freq_scale)
+    log = np.float32(rope.logf_of(factor))
+    return (one if factor <= one else tenth * log + one) * (one / (one + tenth * log))

@@ -23,7 +23,10 @@ PLAYED_TYPES = {
 
 @dataclass(frozen=True)
 class Rope:
-    """Rotary embedding parameters, as b11192 derives them from the header."""
+    """Rotary embedding parameters, as b11192 derives them from the header.
+
+    `attn_factor` is without the magnitude of YaRN, which takes a logarithm: see ``model.yarn_magnitude``.
+    """
 
     dims: int
     freq_base: float
@@ -233,7 +236,7 @@ def _rope(header: _Header, dims: int) -> Rope:
     attn = header.real("rope.scaling.yarn_attn_factor", -1.0)
     attn = 1.0 if attn < 0 else attn
     if ext:
-        attn = _yarn_attn_factor(freq_scale)
+        attn = 1.0
     return Rope(
         dims=dims,
         freq_base=header.real("rope.freq_base", 10000.0),
@@ -250,15 +253,6 @@ def _f32(value: float) -> float:
     import struct
 
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
-
-
-def _yarn_attn_factor(freq_scale: float) -> float:
-    """The magnitude, with the factor that the rotation applies again divided out, in float32 steps."""
-    factor = _f32(1.0 / freq_scale)
-    log = _f32(math.log(factor)) if factor > 0 else 0.0
-    mscale = 1.0 if factor <= 1.0 else _f32(_f32(_f32(0.1) * log) + 1.0)
-    cancel = _f32(1.0 / _f32(1.0 + _f32(_f32(0.1) * log)))
-    return _f32(mscale * cancel)
 
 
 def _expected(built: Plan) -> Iterator[tuple[str, tuple[int, ...], bool]]:

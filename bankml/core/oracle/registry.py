@@ -17,6 +17,7 @@ KINDS: dict[str, str] = {
         "guard",
         "tokenizer",
         "template",
+        "libm",
         "kernels",
         "operations",
         "attention",

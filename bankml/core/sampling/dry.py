@@ -6,7 +6,6 @@ Source: llama_sampler_dry_apply and get_overlapping_token_sequences, src/llama-s
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -170,15 +169,11 @@ class Dry:
         return longest
 
     def _penalty(self, length: int) -> np.float32:
-        from bankml.kernels.sampling_more import single_log
+        from bankml.kernels.sampling_more import double_power, single_log
 
         most = int(_FLOAT_MAX_LOG / single_log(self.base)) if self.base > np.float32(1.000001) else 0
         exponent = length - self.allowed
         if most > 0:
             exponent = min(exponent, most)
-        try:
-            power = math.pow(float(self.base), exponent)
-        except OverflowError:
-            power = math.inf
         with np.errstate(over="ignore"):
-            return np.float32(float(self.multiplier) * power)
+            return np.float32(float(self.multiplier) * double_power(float(self.base), float(exponent)))

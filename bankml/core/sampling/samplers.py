@@ -218,7 +218,7 @@ class Mirostat(Forgetful):
 
         common = (self.tau, self.eta, self.mu, self.rng, c.key, c.index)
         if self.version == 1:
-            sampling_more.mirostat(c.ids, c.logit, c.p, c.state, np.float32(2), self.n_vocab, *common)
+            sampling_more.mirostat(c.ids, c.logit, c.p, c.state, self.n_vocab, *common)
         else:
             sampling_more.mirostat_v2(c.ids, c.logit, c.p, c.state, *common)
 

@@ -6,16 +6,11 @@ Every function takes scalars or arrays and works element by element.
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 
+from bankml.kernels import libm
+
 F32 = np.float32
-_libm = ctypes.CDLL("libm.so.6")
-for _name, _arguments in (("expf", 1), ("logf", 1), ("powf", 2)):
-    getattr(_libm, _name).restype = ctypes.c_float
-    getattr(_libm, _name).argtypes = (ctypes.c_float,) * _arguments
-_libm.sincosf.argtypes = (ctypes.c_float, ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_float))
 
 
 @np.errstate(all="ignore")
@@ -76,21 +71,20 @@ def lanes(values):
 
 def expf(x):
     """The C library's expf."""
-    return F32(_libm.expf(x))
+    return F32(libm.expf(F32(x)))
 
 
 def logf(x):
     """The C library's logf."""
-    return F32(_libm.logf(x))
+    return F32(libm.logf(F32(x)))
 
 
 def powf(x, y):
     """The C library's powf."""
-    return F32(_libm.powf(x, y))
+    return F32(libm.powf(F32(x), F32(y)))
 
 
 def sincosf(x):
     """The C library's sincosf: (sin, cos)."""
-    sin, cos = ctypes.c_float(), ctypes.c_float()
-    _libm.sincosf(x, ctypes.byref(sin), ctypes.byref(cos))
-    return F32(sin.value), F32(cos.value)
+    sin, cos = libm.sincosf(F32(x))
+    return F32(sin), F32(cos)
