@@ -156,12 +156,13 @@ for record in tests/records/*.json*; do
 done
 MODEL=smollm2-135m-instruct
 stage "oracle, AVX2 kernels" env BANKML_ISA=avx2 "$BIN/python" -m tests.kernels.compare_records \
-    tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention.json.gz \
+    tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention.json.gz tests/records/libm.json.gz \
     tests/records/model-shapes.json.gz
 beyond "kernels, another seed" kernels - seed=1
 beyond "kernels of every tensor" kernels $MODEL 'tensors="all"'
 beyond "tokenizer, every code point" tokenizer $MODEL points=true fuzz=20000
 beyond "operations, another seed" operations - seed=1
+beyond "libm, every float" libm - every=true
 beyond "attention, another seed" attention - seed=1
 beyond "model, another seed" model $MODEL seed=2
 beyond "small models, another seed" model - seed=2

@@ -41,6 +41,7 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
 @click.option("--fork", metavar="F", type=click.Path(path_type=Path), help="Pin to hold the file to; else the file's own.")
 @click.option("--allow-unpinned", is_flag=True, help="Answer from a file that no pin vouches for, and say so.")
+@click.option("--inexact", is_flag=True, help="Answer even where the bits would not be the reference's, and say so.")
 @click.option(
     "--grammar", metavar="FILE", type=click.Path(path_type=Path), help="GBNF that the answer must fit; see bankml grammar."
 )
@@ -61,6 +62,7 @@ def command(
     cache_type: CacheType,
     fork: Path | None,
     allow_unpinned: bool,
+    inexact: bool,
     grammar: Path | None,
     n_probs: int | None,
     as_json: bool,
@@ -84,7 +86,7 @@ def command(
     text = grammar.read_text("utf-8", "surrogateescape") if grammar is not None else None
     given = {name: value for name, value in sampling.items() if value is not None}
     with (
-        _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type) as engine,
+        _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact) as engine,
         _start(engine, chat, max_tokens, list(stop), n_probs or 0, text, given) as completion,
     ):
         if as_json:
@@ -180,6 +182,7 @@ def _open(
     threads: int | None,
     llama_threads: int,
     cache_type: CacheType,
+    inexact: bool,
 ) -> Engine:
     """Verify the file, then load it; each with its progress on a terminal."""
     from bankml.cli.progress import bars
@@ -196,15 +199,19 @@ def _open(
                 raise
             verified = measure(path, progress=progress)
             click.echo(f"bankml: {path.name} is unpinned: no record vouches for sha256 {verified.sha256}", err=True)
-        return Engine.open(
+        engine = Engine.open(
             verified.path,
             n_ctx=ctx,
             threads=threads,
             llama_threads=llama_threads,
             cache_type=cache_type,
             verified=verified,
+            inexact=inexact,
             progress=progress,
         )
+    if engine.inexact is not None:
+        click.echo(f"bankml: the answer is not exact: {engine.inexact}", err=True)
+    return engine
 
 
 def _start(
@@ -270,6 +277,8 @@ def _report(engine: Engine, completion: Completion, llama_threads: int) -> dict[
         "model": str(engine.gguf.path),
         "model_sha256": verified.sha256 if verified else None,
         "pinned": bool(verified and verified.pinned),
+        "exact": engine.inexact is None,
+        **({} if engine.inexact is None else {"inexact": engine.inexact}),
         "llama_threads": llama_threads,
         "cache_type": engine.model.cache.type,
         "seed": completion.seed,

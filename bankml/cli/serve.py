@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--cache-type", type=click.Choice(["f16", "q8_0"]), default="f16", show_default=True, envvar="BANKML_CACHE_TYPE",
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
+@click.option("--inexact", is_flag=True, help="Answer even where the bits would not be the reference's; receipts say so.")
 @click.option("--allow-origin", multiple=True, metavar="O[,O...]", help="Let web pages of these origins read answers.")
 @click.option("--quiet", is_flag=True, help="No row on stderr for each request.")
 def command(
@@ -48,6 +49,7 @@ def command(
     threads: int | None,
     llama_threads: int,
     cache_type: CacheType,
+    inexact: bool,
     allow_origin: tuple[str, ...],
     quiet: bool,
 ) -> None:
@@ -75,7 +77,7 @@ def command(
     path = resolve_model(model)
 
     def open_engine() -> Engine:
-        return _open(path, fork, ctx, threads, llama_threads, cache_type)
+        return _open(path, fork, ctx, threads, llama_threads, cache_type, inexact)
 
     engine = open_engine()
 
@@ -90,7 +92,9 @@ def command(
     run(engine, settings, bound, open_engine, ready)
 
 
-def _open(path: Path, fork: Path | None, ctx: int, threads: int | None, llama_threads: int, cache_type: CacheType) -> Engine:
+def _open(
+    path: Path, fork: Path | None, ctx: int, threads: int | None, llama_threads: int, cache_type: CacheType, inexact: bool
+) -> Engine:
     """Verify the file, then load it; each with its progress on a terminal."""
     from bankml.cli.progress import bars
     from bankml.core.engine import Engine
@@ -107,8 +111,11 @@ def _open(path: Path, fork: Path | None, ctx: int, threads: int | None, llama_th
             llama_threads=llama_threads,
             cache_type=cache_type,
             verified=verified,
+            inexact=inexact,
             progress=progress,
         )
+    if engine.inexact is not None:
+        click.echo(f"bankml serve: answers are not exact: {engine.inexact}", err=True)
     # A template that does not run is refused at the start, as llama-server does, not at the first request.
     _ = engine.template
     return engine

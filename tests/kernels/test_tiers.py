@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
 NAMES = {TYPES[number].name for number in TYPE_IDS}
 # One type of each way to multiply; the release gate compares all of them.
-QUICK = ("kernels", "kernels-f16", "kernels-q4_1", "kernels-q8_0", "kernels-q4_0", "kernels-q6_k", "operations", "attention")
+_TYPES = ("f16", "q4_1", "q8_0", "q4_0", "q6_k")
+QUICK = ("kernels", *(f"kernels-{name}" for name in _TYPES), "operations", "attention", "libm")
 
 
 def test_every_type_has_a_record():

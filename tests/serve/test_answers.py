@@ -23,6 +23,7 @@ ORDER = [
         "request_sha256",
         "pinned",
         "reference",
+        "exact",
         "llama_threads",
         "cache_type",
         "ctx",

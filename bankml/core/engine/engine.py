@@ -47,10 +47,18 @@ class Engine:
         n_ctx: tokens that a prompt and its answer may have together.
         defaults: what the file's ``general.sampling.*`` keys say.
         verified: the record of the gate, where there is one.
+        inexact: why its answers may not be the reference's; None where they are.
     """
 
     def __init__(
-        self, gguf: GgufFile, tokenizer: Tokenizer, model: Model, *, n_ctx: int, verified: Verified | None = None
+        self,
+        gguf: GgufFile,
+        tokenizer: Tokenizer,
+        model: Model,
+        *,
+        n_ctx: int,
+        verified: Verified | None = None,
+        inexact: str | None = None,
     ) -> None:
         self.gguf = gguf
         self.tokenizer = tokenizer
@@ -58,6 +66,7 @@ class Engine:
         self.n_ctx = min(model.n_ctx, model.plan.n_ctx_train)
         self.defaults: dict[str, Any] = gguf_defaults(gguf.kv)
         self.verified = verified
+        self.inexact = inexact
         self.eog = tokenizer.eog
         self.turns = Turns()
         limit = ram_limit()
@@ -76,15 +85,18 @@ class Engine:
         llama_threads: int = 3,
         cache_type: CacheType = "f16",
         verified: Verified | None = None,
+        inexact: bool = False,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Self:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
 
         ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
+        ``inexact`` opens it even where a function that decides bits is not the reference machine's.
 
         Raises:
-            Refusal: the guard refuses the file, bankml does not play it, or the context is no size.
+            Refusal: the guard refuses the file, bankml does not play it, the context is no size, or answers would not be exact.
         """
+        from bankml.core.exact import require
         from bankml.core.gguf.reader import GgufFile
         from bankml.core.model.compile import compile_kernels
         from bankml.core.model.plan import plan
@@ -99,6 +111,7 @@ class Engine:
             built = plan(gguf)
             asked = n_ctx or built.n_ctx_train
             compile_kernels((gguf.tensors[name].type_id for name in built.matrices), progress)
+            reason = require(inexact)
             from bankml.core.model.model import Model
 
             tokenizer = Tokenizer.from_gguf(gguf)
@@ -113,7 +126,7 @@ class Engine:
         except BaseException:
             gguf.close()
             raise
-        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified)
+        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason)
 
     @cached_property
     def template(self) -> ChatTemplate:

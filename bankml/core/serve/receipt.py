@@ -12,7 +12,8 @@ from typing import Any
 
 from bankml import __version__
 
-ENGINE = f"bankml {__version__} native: its own forward pass, held to the bits of llama.cpp b11192"
+ENGINE = f"bankml {__version__} native: its own forward pass"
+EXACT = "held to the bits of llama.cpp b11192"
 REFERENCE = "llama.cpp b11192 haswell"
 
 
@@ -27,6 +28,7 @@ class Origin:
         ctx: cells of the context.
         llama_threads: the reference's thread count whose bits split-KV attention gives.
         cache_type: type of the KV cache.
+        inexact: why the answers may not have the reference's bits; None where they have.
     """
 
     model_sha256: str | None
@@ -35,6 +37,7 @@ class Origin:
     ctx: int
     llama_threads: int
     cache_type: str
+    inexact: str | None = None
 
 
 def text_sha256(text: str) -> str:
@@ -66,7 +69,7 @@ def receipt(
     """
     return {
         "bankml": __version__,
-        "engine": ENGINE,
+        "engine": f"{ENGINE}, {EXACT if origin.inexact is None else 'not exact here'}",
         "model_sha256": origin.model_sha256,
         "guard": origin.guard,
         "prompt_tokens": prompt_tokens,
@@ -77,6 +80,8 @@ def receipt(
         "request_sha256": hashlib.sha256(request).hexdigest(),
         "pinned": origin.pinned,
         "reference": REFERENCE,
+        "exact": origin.inexact is None,
+        **({} if origin.inexact is None else {"inexact": origin.inexact}),
         "llama_threads": origin.llama_threads,
         "cache_type": origin.cache_type,
         "ctx": origin.ctx,
