@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from bankml.core.engine.release import Release, cut_character
-from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +59,7 @@ class Completion:
         tokens: what was generated, the end token included.
         prompt_tokens: tokens of the prompt.
         cached_tokens: how many of them were in the slot already.
+        held_tokens: how many tokens the slot has at the end.
         stop_type: ``eos``, ``word`` or ``limit``, ``none`` where nothing was asked for; llama-server's words.
         truncated: the context was full.
         cancelled: the caller went away, or ``cancel`` was called.
@@ -85,6 +85,7 @@ class Completion:
         self.tokens: list[int] = []
         self.prompt_tokens = len(self.prompt)
         self.cached_tokens = 0
+        self.held_tokens = 0
         self.stop_type = "none"
         self.truncated = False
         self.cancelled = False
@@ -181,12 +182,13 @@ class Completion:
         try:
             yield from self._answer()
         finally:
+            self.held_tokens = len(self._engine.slot.tokens)
             turns.leave()
 
     def _answer(self) -> Generator[Step, None, None]:
         slot = self._engine.slot
         slot.choose(self.prompt)
-        self._check()
+        self._engine.check(self.prompt)
         if not self.prompt:
             return
         start = time.perf_counter()
@@ -207,20 +209,6 @@ class Completion:
                 return
             token = self._sampled(slot.step(token))
             self.predicted_ms = (time.perf_counter() - first) * 1e3
-
-    def _check(self) -> None:
-        """Source: the checks of launch_slot_with_task and update_slots, tools/server/server-context.cpp."""
-        n_vocab = self._engine.model.n_vocab
-        if any(not 0 <= token < n_vocab for token in self.prompt):
-            raise Refusal("engine.tokens", "Prompt contains invalid tokens", allowed=f"0 to {n_vocab - 1}")
-        n_ctx = self._engine.n_ctx
-        if len(self.prompt) >= n_ctx:
-            raise Refusal(
-                "engine.context",
-                f"request ({len(self.prompt)} tokens) exceeds the available context size ({n_ctx} tokens), try increasing it",
-                kind="exceed_context_size_error",
-                extra={"n_prompt_tokens": len(self.prompt), "n_ctx": n_ctx},
-            )
 
     def _sampled(self, logits: npt.NDArray[np.float32]) -> int:
         token = self._sampler.sample(logits)

@@ -146,6 +146,25 @@ class Engine:
 
         return VocabularyTrie.of(self.tokenizer)
 
+    def check(self, prompt: Sequence[int]) -> None:
+        """Refuse a prompt that has tokens which the vocabulary has not, or leaves no room for an answer.
+
+        Raises:
+            Refusal: ``engine.tokens`` or ``engine.context``.
+
+        Source: the checks of launch_slot_with_task and update_slots, tools/server/server-context.cpp.
+        """
+        n_vocab = self.model.n_vocab
+        if any(not 0 <= token < n_vocab for token in prompt):
+            raise Refusal("engine.tokens", "Prompt contains invalid tokens", allowed=f"0 to {n_vocab - 1}")
+        if len(prompt) >= self.n_ctx:
+            raise Refusal(
+                "engine.context",
+                f"request ({len(prompt)} tokens) exceeds the available context size ({self.n_ctx} tokens), try increasing it",
+                kind="exceed_context_size_error",
+                extra={"n_prompt_tokens": len(prompt), "n_ctx": self.n_ctx},
+            )
+
     def complete(
         self,
         prompt: Sequence[int],

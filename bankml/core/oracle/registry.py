@@ -28,6 +28,7 @@ KINDS: dict[str, str] = {
         "sampled",
         "serve",
         "logprobs",
+        "completion",
         "grammar",
         "schema",
         "constrained",

@@ -116,6 +116,14 @@ class ReferenceServer:
                 if text:
                     yield text.removeprefix("data: ")
 
+    def events(self, path: str, body: Any) -> tuple[int, Any]:
+        """POST for a stream; returns the status and the data of all its events, or what was answered instead of a stream."""
+        answer = self._session.post(self.base + path, **_payload(body), timeout=ANSWER_SECONDS)
+        if answer.status_code != 200:
+            return _answer(answer)
+        lines = (line.removeprefix("data: ") for line in answer.content.decode("utf-8", "replace").splitlines())
+        return 200, [line if line == "[DONE]" else json.loads(line) for line in lines if line and not line.startswith(":")]
+
     def _wait(self) -> None:
         assert self._process is not None
         end = time.monotonic() + START_SECONDS

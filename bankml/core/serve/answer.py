@@ -8,7 +8,7 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -41,6 +41,7 @@ class Prepared:
         params: as resolved, the seed drawn.
         seed: as the request or the file has it; 0xFFFFFFFF asks for any.
         stop: the strings that end the answer.
+        grammar: GBNF that binds the answer, empty for none.
         since: ``time.perf_counter()`` when the request came.
     """
 
@@ -51,6 +52,7 @@ class Prepared:
     params: SamplingParams
     seed: int
     stop: list[str]
+    grammar: str
     since: float
 
 
@@ -61,17 +63,6 @@ def with_seed(params: SamplingParams) -> SamplingParams:
     return replace(params, seed=secrets.randbelow(RANDOM_SEED)) if params.seed == RANDOM_SEED else params
 
 
-def check_length(tokens: list[int], engine: Engine) -> None:
-    """Refuse a prompt that leaves no room for an answer, before anyone waits for a turn."""
-    if len(tokens) >= engine.n_ctx:
-        raise Refusal(
-            "engine.context",
-            f"request ({len(tokens)} tokens) exceeds the available context size ({engine.n_ctx} tokens), try increasing it",
-            kind="exceed_context_size_error",
-            extra={"n_prompt_tokens": len(tokens), "n_ctx": engine.n_ctx},
-        )
-
-
 P = TypeVar("P", bound=Prepared)
 
 
@@ -80,6 +71,7 @@ class Answer(Generic[P]):
     """One answer on its way: runs the engine, keeps what was said, knows the note for the log.
 
     Attributes:
+        index: which of the request's answers this is.
         logprobs: the hash of the probabilities that it carried.
         has_new_line: whether a line end was sent.
         note: what the log row says of it.
@@ -88,16 +80,18 @@ class Answer(Generic[P]):
     resident: Resident
     prepared: P
     wanted: Wanted
-    identity: str = field(default_factory=shapes.new_id)
+    index: int
+    identity: str
     text: str = ""
     logprobs: ListHash = field(default_factory=ListHash)
     has_new_line: bool = False
     note: str = ""
 
     @classmethod
-    def of(cls, resident: Resident, prepared: P, stopping: threading.Event) -> Answer[P]:
-        """An answer that nobody has given up yet."""
-        return cls(resident, prepared, Wanted(stopping))
+    def of(cls, resident: Resident, prepared: Sequence[P], stopping: threading.Event) -> list[Answer[P]]:
+        """The answers to one request, which nobody has given up yet."""
+        identity = shapes.new_id()
+        return [cls(resident, each, Wanted(stopping), index, identity) for index, each in enumerate(prepared)]
 
     @property
     def model(self) -> str:
@@ -118,7 +112,7 @@ class Answer(Generic[P]):
             alive=self.wanted,
             n_probs=request.n_probs,
             post_sampling_probs=request.post_sampling_probs,
-            grammar=request.grammar,
+            grammar=prepared.grammar,
         )
 
     def told(self, measured: list[Measured]) -> list[Entry]:
@@ -172,9 +166,8 @@ class Answer(Generic[P]):
                 f"{completion.finish_reason}"
             )
         else:
-            held = min(len(self.prepared.engine.slot.tokens), total)
             self.note = (
-                f"the client went away; stopped after {held} of {total} prompt tokens "
+                f"the client went away; stopped after {min(completion.held_tokens, total)} of {total} prompt tokens "
                 f"and {completion.completion_tokens} of the answer (kept in the slot)"
             )
 
@@ -190,6 +183,7 @@ class Answer(Generic[P]):
             ttft_ms=completion.ttft_ms,
             wall_ms=(time.perf_counter() - self.prepared.since) * 1e3,
             sampling=resolved(self.prepared.params),
+            grammar=self.prepared.grammar,
             logprobs_sha256=self.logprobs.hexdigest(),
         )
 

@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -21,9 +21,9 @@ from starlette.types import Receive, Scope, Send
 
 from bankml import __version__
 from bankml.core.refusal import Refusal
-from bankml.core.serve import shapes, text_routes
+from bankml.core.serve import chat, completions, shapes, text_routes
 from bankml.core.serve.answer import Answer, parse
-from bankml.core.serve.chat import prepare, stream, whole
+from bankml.core.serve.completion_shapes import Native, OpenAI, Shape
 from bankml.core.serve.limits import BODY, NOTE, Limits
 from bankml.core.serve.props import models, props
 from bankml.core.serve.resident import Resident
@@ -44,9 +44,6 @@ _NEEDS_FLAG = {
     ("POST", "/slots/{id}"): "slots action. Start it with `--slot-save-path`",
 }
 _NOT_HERE = (
-    "/completion",
-    "/completions",
-    "/v1/completions",
     "/v1/chat/completions/control",
     "/responses",
     "/v1/responses",
@@ -165,35 +162,60 @@ class _App:
         return handle
 
     async def chat(self, request: Request) -> Response:
-        prepared = await prepare(self.resident, request.scope[BODY])
-        answer = Answer.of(self.resident, prepared, self.stopping)
-        watcher = asyncio.create_task(_leave_with_client(request, answer))
-        try:
-            if not prepared.request.stream:
-                return JSONAnswer(await whole(answer))
-            events = stream(answer)
-            await anext(events)
-        except Gone:
-            return Response(status_code=499)
-        except BaseException:
+        prepared = await chat.prepare(self.resident, request.scope[BODY])
+        answers = Answer.of(self.resident, [prepared], self.stopping)
+        return await _answered(request, answers, lambda: chat.whole(answers[0]), lambda: chat.stream(answers[0]))
+
+    def completion(self, shape: Shape) -> Handler:
+        async def handle(request: Request) -> Response:
+            answers = Answer.of(self.resident, await completions.prepare(self.resident, request.scope[BODY]), self.stopping)
+            return await _answered(
+                request, answers, lambda: completions.whole(answers, shape), lambda: completions.stream(answers, shape)
+            )
+
+        return handle
+
+
+async def _answered(
+    request: Request,
+    answers: Sequence[Answer[Any]],
+    whole: Callable[[], Awaitable[Any]],
+    stream: Callable[[], AsyncGenerator[bytes]],
+) -> Response:
+    """Answers that were prepared, in the form that their request asks for, for as long as its client is there."""
+    wanted = answers[0].prepared.request
+    watcher = asyncio.create_task(_leave_with_client(request, answers))
+    try:
+        if not wanted.stream:
+            return JSONAnswer(await whole())
+        events = stream()
+        await anext(events)
+    except Gone:
+        return Response(status_code=499)
+    except BaseException:
+        watcher.cancel()
+        raise
+    finally:
+        if not wanted.stream:
             watcher.cancel()
-            raise
-        finally:
-            if not prepared.request.stream:
-                watcher.cancel()
-            request.scope[NOTE] = answer.note
-        return EventStream(_guarded(events, request, answer, watcher), prepared.request.ping_seconds)
+        request.scope[NOTE] = _note(answers)
+    return EventStream(_guarded(events, request, answers, watcher), wanted.ping_seconds)
 
 
-async def _leave_with_client(request: Request, answer: Answer[Any]) -> None:
-    """Give up the answer when its client goes away."""
+def _note(answers: Sequence[Answer[Any]]) -> str:
+    return "; ".join(answer.note for answer in answers if answer.note)
+
+
+async def _leave_with_client(request: Request, answers: Sequence[Answer[Any]]) -> None:
+    """Give up the answers when their client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    answer.wanted.leave()
+    for answer in answers:
+        answer.wanted.leave()
 
 
 async def _guarded(
-    events: AsyncIterator[bytes], request: Request, answer: Answer[Any], watcher: asyncio.Task[None]
+    events: AsyncIterator[bytes], request: Request, answers: Sequence[Answer[Any]], watcher: asyncio.Task[None]
 ) -> AsyncGenerator[bytes]:
     """The events; what goes wrong on the way is told as an event, as llama-server does."""
     try:
@@ -203,14 +225,14 @@ async def _guarded(
     except Gone:
         pass
     except Refusal as refusal:
-        answer.note = refusal.message
+        answers[-1].note = refusal.message
         yield shapes.event(refusal.http_body())
     except Exception as error:
-        answer.note = f"{type(error).__name__}: {error}"
+        answers[-1].note = f"{type(error).__name__}: {error}"
         yield shapes.event(_internal(error).http_body())
     finally:
         watcher.cancel()
-        request.scope[NOTE] = answer.note
+        request.scope[NOTE] = _note(answers)
 
 
 def _internal(error: Exception) -> Refusal:
@@ -273,6 +295,9 @@ def create_app(
         "/apply-template": app.text(text_routes.apply_template),
         "/chat/completions": app.chat,
         "/v1/chat/completions": app.chat,
+        "/completion": app.completion(Native()),
+        "/completions": app.completion(Native()),
+        "/v1/completions": app.completion(OpenAI()),
     }
     table = [("GET", path, handler) for path, handler in gets.items()]
     table += [("POST", path, handler) for path, handler in posts.items()]

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.serve import shapes
-from bankml.core.serve.answer import Answer, Prepared, check_length, parse, with_seed
+from bankml.core.serve.answer import Answer, Prepared, parse, with_seed
+from bankml.core.serve.logprobs import Entry
 from bankml.core.serve.request import ChatRequest, read_chat
 from bankml.core.serve.resident import Resident
 from bankml.core.serve.verbose import chat_settings, verbose
@@ -52,6 +53,7 @@ async def prepare(resident: Resident, body: bytes) -> PreparedChat:
         params=with_seed(params),
         seed=params.seed,
         stop=[*request.stop, *prompt.stops],
+        grammar=request.grammar,
         since=since,
         prompt=prompt,
     )
@@ -63,7 +65,7 @@ def _ready(engine: Engine, request: ChatRequest) -> tuple[Prompt, list[int], Sam
     prompt = engine.template.prompt(request.conversation)
     tokens = engine.tokenizer.encode(prompt.raw, add_special=True, parse_special=True)
     params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
-    check_length(tokens, engine)
+    engine.check(tokens)
     return prompt, tokens, params
 
 
@@ -83,16 +85,14 @@ async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
     if told:
         body["choices"][0]["logprobs"] = {"content": told}
     if request.verbose:
-        body["__verbose"] = _verbose(answer, completion)
-        if told:
-            body["__verbose"]["completion_probabilities"] = told
+        body["__verbose"] = _verbose(answer, completion, told)
     body["timings"] = shapes.timings(numbers)
     body["bankml_receipt"] = answer.receipt(completion)
     return body
 
 
-def _verbose(answer: Answer[PreparedChat], completion: Completion) -> dict[str, Any]:
-    return verbose(answer, completion, chat_settings(answer.prepared.prompt.generation_prompt))
+def _verbose(answer: Answer[PreparedChat], completion: Completion, told: list[Entry]) -> dict[str, Any]:
+    return verbose(answer, completion, told, chat_settings(answer.prepared.prompt.generation_prompt))
 
 
 async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
@@ -140,7 +140,7 @@ def _last_chunks(answer: Answer[PreparedChat], completion: Completion, chunks: s
         last.append({**chunks.bare([]), "usage": shapes.usage(numbers)})
     last[-1]["timings"] = shapes.timings(numbers)
     if request.verbose:
-        last[0]["__verbose"] = _verbose(answer, completion)
+        last[0]["__verbose"] = _verbose(answer, completion, [])
     # The event has the shape of a chunk that says nothing: clients read choices[0].delta of every event.
     last.append({"bankml_receipt": answer.receipt(completion), **chunks.delta({}, completion.finish_reason)})
     return last

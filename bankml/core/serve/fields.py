@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The names that a chat request may carry: what is honoured, what changes nothing, what is refused by name.
+"""The names that a request for an answer may carry: what is honoured, what changes nothing, what is refused by name.
 
 llama-server ignores a name that it does not know. bankml does not: a reply of 200 means that all of the request was honoured.
 """
@@ -13,13 +13,14 @@ from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, INT64_MAX, in_limits, to_bool, to_int32, to_int64
 from bankml.core.serve.json_reader import type_error
 
-SHAPE = frozenset(
+_EVERYWHERE = frozenset(
     {
-        "messages",
         "model",
         "stream",
         "stream_options",
         "n_predict",
+        "n_keep",
+        "n_discard",
         "max_completion_tokens",
         "max_tokens",
         "n_cmpl",
@@ -30,20 +31,31 @@ SHAPE = frozenset(
         "return_tokens",
         "verbose",
         "sse_ping_interval",
+        "logprobs",
+        "n_probs",
+        "post_sampling_probs",
+        "grammar",
+        "response_fields",
+    }
+)
+"""Read by every endpoint that answers."""
+
+CHAT = _EVERYWHERE | frozenset(
+    {
+        "messages",
         "add_generation_prompt",
         "continue_final_message",
         "echo",
         "chat_template_kwargs",
         "reasoning_effort",
         "reasoning_format",
-        "logprobs",
         "top_logprobs",
-        "n_probs",
-        "post_sampling_probs",
-        "grammar",
     }
 )
-"""Read by the chat endpoint itself."""
+"""Read by the chat endpoint."""
+
+COMPLETION = _EVERYWHERE | frozenset({"prompt", "json_schema", "echo"})
+"""Read by the endpoints that continue a text."""
 
 SAMPLING = frozenset(
     {
@@ -91,9 +103,6 @@ NEUTRAL = frozenset(
         "prompt_cache_retention",
         "prediction",
         "id_slot",
-        "n_keep",
-        "n_discard",
-        "response_fields",
         "parallel_tool_calls",
     }
 )
@@ -136,6 +145,8 @@ _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reasoning_budget_message": (_empty, "absent or empty"),
     "modalities": (lambda value: value == ["text"], '["text"]'),
     "audio": (lambda value: False, "absent or null"),
+    "suffix": (_empty, "absent or empty"),
+    "best_of": (lambda value: value == 1 and not isinstance(value, bool), "1"),
     "web_search_options": (lambda value: False, "absent or null"),
 }
 
@@ -152,8 +163,6 @@ _TYPED: dict[str, Callable[[str, Any], Any]] = {
     "backend_sampling": to_bool,
     "return_progress": to_bool,
     "reasoning_control": to_bool,
-    "n_keep": integer(-1),
-    "n_discard": integer(0),
     "n_indent": integer(0),
     "n_cache_reuse": integer(0),
     "reasoning_budget_tokens": integer(-1),
@@ -200,13 +209,16 @@ def short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def known_names() -> frozenset[str]:
-    """Every member that a chat request may carry."""
-    return SHAPE | SAMPLING | NEUTRAL | frozenset(_ONLY_OFF)
+def known_names(shape: frozenset[str]) -> frozenset[str]:
+    """Every member that a request may carry."""
+    return shape | SAMPLING | NEUTRAL | frozenset(_ONLY_OFF)
 
 
-def check_names(body: dict[str, Any]) -> None:
+def check_names(body: dict[str, Any], shape: frozenset[str]) -> None:
     """Every member of the request is known, and none asks for what bankml does not do; null counts as absent.
+
+    Args:
+        shape: the members that the endpoint reads itself.
 
     Raises:
         Refusal: 501 for a feature of llama-server that bankml does not have, 400 for a name that it does not know.
@@ -215,7 +227,7 @@ def check_names(body: dict[str, Any]) -> None:
         if value is None:
             continue
         meant = _TYPED[name](name, value) if name in _TYPED else value
-        if name in SHAPE or name in SAMPLING:
+        if name in shape or name in SAMPLING:
             _check_type(name, value)
         elif name in NEUTRAL:
             continue

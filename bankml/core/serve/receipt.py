@@ -56,15 +56,17 @@ def receipt(
     ttft_ms: float | None,
     wall_ms: float,
     sampling: dict[str, Any],
+    grammar: str = "",
     logprobs_sha256: str | None = None,
 ) -> dict[str, Any]:
     """The receipt, members in their documented order; ``signed`` is false, and last.
 
     Args:
         request: the body of the request as it came.
-        text: the answer: ``choices[0].message.content``, or what the chunks of a stream carried, in one string.
+        text: the answer as it was sent; of a stream what its events carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
+        grammar: GBNF that bound the answer; its hash is a member only where there was one.
         logprobs_sha256: of the probabilities that the answer carried; a member only when it carried some.
     """
     return {
@@ -87,6 +89,7 @@ def receipt(
         "ctx": origin.ctx,
         "cache_n": cache_n,
         "sampling": sampling,
+        **({"grammar_sha256": text_sha256(grammar)} if grammar else {}),
         **({} if logprobs_sha256 is None else {"logprobs_sha256": logprobs_sha256}),
         "signed": False,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, in_limits, to_bool, to_int32
-from bankml.core.serve.fields import SAMPLING, check_names, ignored_by_llama, malformed, unsupported
+from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed, unsupported
 from bankml.core.serve.json_reader import type_error
 from bankml.core.serve.logprobs import MAX_PROBS
 from bankml.core.text.template_request import ChatRequest as Conversation
@@ -23,15 +23,19 @@ class AnswerRequest:
 
     Attributes:
         max_tokens: limit of the answer, None for none; 0 still gives one token.
+        n_keep, n_discard: told in the settings; without a context shift they mean nothing.
         ping_seconds: a stream that stays silent so long sends a comment, -1 for never.
-        n_probs: how many of the most probable tokens to tell with each token, 0 for no probabilities.
+        n_probs: how many of the most probable tokens to tell with each token, 0 or less for no probabilities.
         post_sampling_probs: whether those are probabilities after the sampler chain.
-        grammar: GBNF that binds the answer, empty for none.
+        grammar: GBNF that the request names, empty for none.
+        response_fields: the members of llama-server's own shape to tell, as paths; empty for all.
         sampling: the members that the sampler reads, as sent.
     """
 
     stream: bool
     max_tokens: int | None
+    n_keep: int
+    n_discard: int
     stop: list[str]
     cache_prompt: bool
     timings_per_token: bool
@@ -41,6 +45,7 @@ class AnswerRequest:
     n_probs: int
     post_sampling_probs: bool
     grammar: str
+    response_fields: list[str]
     sampling: dict[str, Any]
 
 
@@ -69,7 +74,7 @@ def read_chat(body: Any) -> ChatRequest:
     Source: oaicompat_chat_params_parse (tools/server/server-common.cpp), make_llama_cmpl_schema (tools/server/server-schema.cpp).
     """
     conversation = read_request(as_object(body))
-    check_names(body)
+    check_names(body, CHAT)
     check_logprobs(body)
     shared = read_shared(body)
     echo = boolean(body, "echo", False)
@@ -95,6 +100,8 @@ def read_shared(body: dict[str, Any]) -> dict[str, Any]:
     return {
         "stream": boolean(body, "stream", False),
         "max_tokens": None if max_tokens == -1 else max_tokens,
+        "n_keep": integer(body, ("n_keep",), 0, -1),
+        "n_discard": integer(body, ("n_discard",), 0, 0),
         "stop": _stop(body),
         "cache_prompt": boolean(body, "cache_prompt", True),
         "timings_per_token": boolean(body, "timings_per_token", False),
@@ -102,6 +109,7 @@ def read_shared(body: dict[str, Any]) -> dict[str, Any]:
         "verbose": boolean(body, "verbose", False),
         "ping_seconds": integer(body, ("sse_ping_interval",), DEFAULT_PING_SECONDS, -1),
         "post_sampling_probs": boolean(body, "post_sampling_probs", False),
+        "response_fields": _response_fields(body),
         "sampling": {name: body[name] for name in SAMPLING if body.get(name) is not None},
     }
 
@@ -142,7 +150,7 @@ def probs(body: dict[str, Any], names: tuple[str, ...], default: int) -> int:
     if number > MAX_PROBS:
         name = next(name for name in names if body.get(name) is not None)
         raise ignored_by_llama(name, f"bankml tells at most {MAX_PROBS} tokens' probabilities", number, f"0 to {MAX_PROBS}")
-    return max(number, 0)
+    return number
 
 
 def read_grammar(body: dict[str, Any]) -> str:
@@ -153,6 +161,15 @@ def read_grammar(body: dict[str, Any]) -> str:
     if not isinstance(grammar, str):
         raise ignored_by_llama("grammar", type_error("string", grammar), grammar, "a string")
     return grammar
+
+
+def _response_fields(body: dict[str, Any]) -> list[str]:
+    paths = body.get("response_fields")
+    if paths is None:
+        return []
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ignored_by_llama("response_fields", "Error: response_fields must be an array of strings", paths, "strings")
+    return paths
 
 
 def _stop(body: dict[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.serve.fields import ignored_by_llama
 from bankml.core.serve.json_reader import server_error, type_error
+from bankml.core.serve.prompts import mixed, token_id
 from bankml.core.serve.request import as_object
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def tokenize(engine: Engine, body: Any) -> dict[str, Any]:
     add_special = _flag(body, "add_special", False)
     parse_special = _flag(body, "parse_special", True)
     with_pieces = _flag(body, "with_pieces", False)
-    tokens = _tokens(engine.tokenizer, body["content"], add_special, parse_special)
+    tokens = mixed(engine.tokenizer, body["content"], add_special, parse_special)
     if not with_pieces:
         return {"tokens": tokens}
     return {"tokens": [{"id": token, "piece": _piece(engine.tokenizer, token)} for token in tokens]}
@@ -45,7 +46,7 @@ def detokenize(engine: Engine, body: Any) -> dict[str, Any]:
     tokens = body["tokens"]
     if not isinstance(tokens, list):
         raise server_error(type_error("array", tokens))
-    ids = [_integer(token) for token in tokens]
+    ids = [token_id(token) for token in tokens]
     pieces = b"".join(_bytes(engine.tokenizer, token) for token in ids)
     return {"content": pieces.decode("utf-8", "replace")}
 
@@ -67,28 +68,6 @@ def _flag(body: dict[str, Any], name: str, default: bool) -> bool:
         # llama-server warns in its log and takes the default.
         raise ignored_by_llama(name, type_error("boolean", value), value, "true or false")
     return value
-
-
-def _tokens(tokenizer: Tokenizer, content: Any, add_special: bool, parse_special: bool) -> list[int]:
-    if not isinstance(content, list):
-        if not isinstance(content, str):
-            raise server_error(type_error("string", content))
-        return tokenizer.encode(content, add_special=add_special, parse_special=parse_special)
-    found: list[int] = []
-    for index, part in enumerate(content):
-        if isinstance(part, str):
-            found += tokenizer.encode(part, add_special=add_special and index == 0, parse_special=parse_special)
-        else:
-            found.append(_integer(part))
-    return found
-
-
-def _integer(value: Any) -> int:
-    """A number as nlohmann::json makes it an int32."""
-    if not isinstance(value, int | float):
-        raise server_error(type_error("number", value))
-    wrapped = int(value) & 0xFFFFFFFF
-    return wrapped - (1 << 32) if wrapped >> 31 else wrapped
 
 
 def _bytes(tokenizer: Tokenizer, token: int) -> bytes:

@@ -6,6 +6,7 @@ Source: task_params::to_json, to_json_non_oaicompat (tools/server/server-task.cp
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from bankml.core.engine import Completion
     from bankml.core.sampling import SamplingParams
     from bankml.core.serve.answer import Answer
+    from bankml.core.serve.logprobs import Entry
+    from bankml.core.serve.request import AnswerRequest
 
 _SHORT_LEFT_OUT = (
     "dry_sequence_breakers",
@@ -30,17 +33,14 @@ _SHORT_LEFT_OUT = (
 
 def settings(
     params: SamplingParams,
+    request: AnswerRequest | None = None,
     *,
-    max_tokens: int = -1,
     stop: list[str] | None = None,
-    stream: bool = False,
-    timings_per_token: bool = False,
-    n_probs: int = 0,
-    post_sampling_probs: bool = False,
     grammar: str = "",
     chat: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The settings of one answer, in llama-server's order."""
+    """The settings of one answer, or the defaults where there is no request, in llama-server's order."""
+    max_tokens = -1 if request is None or request.max_tokens is None else request.max_tokens
     return {
         "seed": params.seed,
         "temperature": params.temperature,
@@ -70,12 +70,13 @@ def settings(
         "stop": stop or [],
         "max_tokens": max_tokens,
         "n_predict": max_tokens,
-        "n_keep": 0,
-        "n_discard": 0,
+        "n_keep": request.n_keep if request else 0,
+        "n_discard": request.n_discard if request else 0,
         "ignore_eos": params.ignore_eos,
-        "stream": stream,
-        "logit_bias": [{"bias": bias, "token": token} for token, bias in params.logit_bias],
-        "n_probs": n_probs,
+        "stream": bool(request and request.stream),
+        # JSON has no infinity: a banned token reads null, as in the reference.
+        "logit_bias": [{"bias": bias if math.isfinite(bias) else None, "token": token} for token, bias in params.logit_bias],
+        "n_probs": request.n_probs if request else 0,
         "min_keep": params.min_keep,
         "grammar": grammar,
         "grammar_lazy": False,
@@ -87,8 +88,8 @@ def settings(
         ),
         "samplers": list(params.samplers),
         "speculative.types": "none",
-        "timings_per_token": timings_per_token,
-        "post_sampling_probs": post_sampling_probs,
+        "timings_per_token": bool(request and request.timings_per_token),
+        "post_sampling_probs": bool(request and request.post_sampling_probs),
         "backend_sampling": False,
         "lora": [],
     }
@@ -109,16 +110,17 @@ def chat_settings(generation_prompt: bytes) -> dict[str, Any]:
     }
 
 
-def verbose(answer: Answer[Any], completion: Completion, chat: dict[str, Any]) -> dict[str, Any]:
-    """An answer in the shape of llama-server's own completion endpoint, without probabilities.
+def verbose(answer: Answer[Any], completion: Completion, told: list[Entry], chat: dict[str, Any]) -> dict[str, Any]:
+    """An answer in the shape of llama-server's own completion endpoint, or those of its members that the request names.
 
     Args:
+        told: the probabilities of a whole answer.
         chat: what its settings say of a template.
     """
     prepared = answer.prepared
     request = prepared.request
-    return {
-        "index": 0,
+    body = {
+        "index": answer.index,
         "content": "" if request.stream else completion.raw_text,
         "tokens": completion.tokens if request.return_tokens and not request.stream else [],
         "id_slot": 0,
@@ -128,13 +130,9 @@ def verbose(answer: Answer[Any], completion: Completion, chat: dict[str, Any]) -
         "tokens_evaluated": completion.prompt_tokens,
         "generation_settings": settings(
             replace(prepared.params, seed=prepared.seed),
-            max_tokens=-1 if request.max_tokens is None else request.max_tokens,
+            request,
             stop=prepared.stop,
-            stream=request.stream,
-            timings_per_token=request.timings_per_token,
-            n_probs=request.n_probs,
-            post_sampling_probs=request.post_sampling_probs,
-            grammar=request.grammar,
+            grammar=prepared.grammar,
             chat=chat,
         ),
         "prompt": prepared.engine.tokenizer.join(prepared.tokens).decode("utf-8", "replace"),
@@ -142,6 +140,25 @@ def verbose(answer: Answer[Any], completion: Completion, chat: dict[str, Any]) -
         "truncated": completion.truncated,
         "stop_type": completion.stop_type,
         "stopping_word": completion.stop_word or "",
-        "tokens_cached": completion.prompt_tokens + max(completion.completion_tokens - 1, 0),
+        "tokens_cached": completion.held_tokens,
         "timings": shapes.timings(counted(completion)),
+        **({"completion_probabilities": told} if told else {}),
     }
+    return picked(body, request.response_fields) if request.response_fields else body
+
+
+def picked(body: dict[str, Any], paths: list[str]) -> dict[str, Any]:
+    """The members at the paths, each under its path; ``a/b`` is member ``b`` of member ``a``.
+
+    Source: json_get_nested_values, tools/server/server-common.cpp.
+    """
+    found = {}
+    for path in paths:
+        value: Any = body
+        for name in path.split("/"):
+            if not isinstance(value, dict) or name not in value:
+                break
+            value = value[name]
+        else:
+            found[path] = value
+    return found

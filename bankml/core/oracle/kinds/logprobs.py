@@ -6,15 +6,12 @@ An answer is compared like the server's, and besides each number of its entries 
 
 from __future__ import annotations
 
-import asyncio
-import json
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds.serve import CTX, LLAMA_THREADS, ask, normal
+from bankml.core.oracle.kinds._exchanges import ask_reference, compare_exchanges
+from bankml.core.oracle.kinds.serve import CTX, LLAMA_THREADS
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -25,8 +22,6 @@ _HI = [{"role": "user", "content": "Hi"}]
 _STORY = [{"role": "user", "content": "Tell me a short story about a clock that runs backwards."}]
 _PIZZA = [{"role": "user", "content": "Repeat exactly: 🍕 naïve 日本語 👩‍👩‍👧 Ω"}]
 _OPEN = [{"role": "user", "content": "Count to five."}, {"role": "assistant", "content": "One, two,"}]
-_NUMBERS = ("logprob", "prob")
-_LISTS = ("logprobs", "completion_probabilities")
 
 
 def requests() -> list[dict[str, Any]]:
@@ -157,31 +152,6 @@ def _refused() -> list[dict[str, Any]]:
     ]
 
 
-def bare(value: Any) -> Any:
-    """The value with each number of its probabilities as the eight digits of its 32 bits, in hexadecimal."""
-    if isinstance(value, list):
-        return [bare(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: struct.pack(">f", member).hex() if name in _NUMBERS and isinstance(member, float) else bare(member)
-        for name, member in value.items()
-    }
-
-
-def _entries(answer: Any) -> Iterator[Any]:
-    """Every entry of every list of probabilities in an answer."""
-    if isinstance(answer, list):
-        for each in answer:
-            yield from _entries(each)
-    elif isinstance(answer, dict):
-        for name, member in answer.items():
-            if name in _LISTS and member:
-                yield from member["content"] if isinstance(member, dict) else member
-            else:
-                yield from _entries(member)
-
-
 class _Logprobs:
     name = "logprobs"
     checks = "logprobs of chat answers whole and streamed: ids, texts, bytes, 32-bit floats; stop words, cut characters, refusals"
@@ -192,54 +162,14 @@ class _Logprobs:
         """Ask a llama-server all of it."""
         if model is None:
             raise Refusal("oracle.model", "the oracle of logprobs needs a model")
-        answers = []
         with reference.server(model, ctx=CTX, threads=LLAMA_THREADS) as server:
-            for body in requests():
-                if body.get("stream"):
-                    status, answer = 200, [each if each == "[DONE]" else json.loads(each) for each in server.stream(CHAT, body)]
-                else:
-                    status, answer = server.post(CHAT, body)
-                answers.append({"request": body, "status": status, "answer": bare(normal(answer))})
-        return {"exchanges": answers}
+            return {"exchanges": [ask_reference(server, CHAT, body) for body in requests()]}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Ask bankml's app the same, in the same order."""
         if model is None:
             raise Refusal("oracle.model", "the oracle of logprobs needs the recorded model", hint="`bankml pull` fetches it")
-        tally = Tally()
-        asyncio.run(_ask_app(body["exchanges"], model, tally))
-        return tally
-
-
-async def _ask_app(exchanges: list[dict[str, Any]], model: Path, tally: Tally) -> None:
-    from bankml.core.engine import Engine
-    from bankml.core.serve.app import create_app
-    from bankml.core.serve.settings import Settings
-
-    engine = Engine.open(model, n_ctx=CTX, llama_threads=LLAMA_THREADS)
-    app = create_app(engine, Settings(quiet=True, llama_threads=LLAMA_THREADS))
-    try:
-        for number, each in enumerate(exchanges):
-            request = each["request"]
-            status, answer = await ask(app, CHAT, request, True, request.get("stream") is True)
-            _hold(number, each, status, bare(normal(answer)), tally)
-    finally:
-        app.state.resident.close()
-
-
-def _hold(number: int, recorded: dict[str, Any], status: int, answer: Any, tally: Tally) -> None:
-    """Count the whole answer, and each entry of its probabilities."""
-    asked = {name: value for name, value in recorded["request"].items() if name != "messages"}
-    wanted = json.dumps([recorded["status"], recorded["answer"]], ensure_ascii=False)
-    got = json.dumps([status, answer], ensure_ascii=False)
-    where = f"request {number} {json.dumps(asked, ensure_ascii=False)}"
-    place = next((i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), min(len(got), len(wanted)))
-    start = max(place - 60, 0)
-    tally.count(got == wanted, f"{where}: …{got[start : place + 90]} not …{wanted[start : place + 90]}")
-    found = list(_entries(answer))
-    for at, entry in enumerate(_entries(recorded["answer"])):
-        same = at < len(found) and found[at] == entry
-        tally.count(same, f"{where}: entry {at} differs")
+        return compare_exchanges([{"path": CHAT, **each} for each in body["exchanges"]], model, CTX, LLAMA_THREADS)
 
 
 KIND = _Logprobs()
