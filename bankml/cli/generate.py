@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bankml.cli.sampling_flags import sampling_flags, sampling_request
+
 if TYPE_CHECKING:
     from bankml.core.engine import Completion, Engine
     from bankml.core.model.graph import CacheType
-
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 
 
 @click.command("generate")
@@ -26,11 +27,7 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 @click.option("--max", "max_tokens", metavar="N", type=click.IntRange(min=-1), default=256, show_default=True,
               help="The most tokens to generate; -1 until the context is full.")  # fmt: skip
 @click.option("--stop", metavar="TEXT", multiple=True, help="End the answer before this text. May be given again.")
-@click.option("--temp", "temperature", metavar="T", type=float, help="Temperature; 0 is greedy.")
-@click.option("--top-k", metavar="N", type=int, help="Keep the N most probable tokens; 0 keeps all.")
-@click.option("--top-p", metavar="P", type=float, help="Keep the most probable tokens that together reach P.")
-@click.option("--min-p", metavar="P", type=float, help="Keep tokens of at least P times the largest probability.")
-@click.option("--seed", metavar="N", type=int, help="Seed of the draw; -1 takes any.")
+@sampling_flags
 @click.option("--ctx", metavar="N", type=click.IntRange(min=0), default=4096, show_default=True,
               help="Cells of the context; 0 for what the model was trained with.")  # fmt: skip
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), envvar="BANKML_THREADS",
@@ -47,6 +44,8 @@ _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 )
 @click.option("--logprobs", "n_probs", metavar="N", type=click.IntRange(min=1, max=256),
               help="With --json, tell each token's logprob and those of the N most probable tokens.")  # fmt: skip
+@click.option("--post-sampling-probs", is_flag=True,
+              help="With --logprobs, tell the probabilities after the sampler chain instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of the text as it comes.")
 def command(
     words: tuple[str, ...],
@@ -65,6 +64,7 @@ def command(
     inexact: bool,
     grammar: Path | None,
     n_probs: int | None,
+    post_sampling_probs: bool,
     as_json: bool,
     **sampling: Any,
 ) -> None:
@@ -74,25 +74,43 @@ def command(
     or --messages; two are MODEL and PROMPT. MODEL is a path or a name from `bankml list`. Its file is guarded, hashed
     and held to its pin before a weight is read.
 
-    The answer is greedy. Any of --temp, --top-k, --top-p, --min-p and --seed makes it a draw, with the file's own
-    defaults, then llama.cpp's, for the rest.
+    The answer is greedy, with penalties and biases too. Any other flag of the sampler chain, --seed among them, makes it a
+    draw, with the file's own defaults, then llama.cpp's, for the rest.
 
     Exit codes: 0 answered, 2 refused, 3 truncated file, 1 anything else.
     """
     if n_probs is not None and not as_json:
         raise click.UsageError("--logprobs goes with --json")
+    if post_sampling_probs and n_probs is None:
+        raise click.UsageError("--post-sampling-probs goes with --logprobs")
     model, prompt = _model_and_prompt(words, model_option, given=messages is not None)
     chat = _messages(messages, prompt, system, raw)
     text = grammar.read_text("utf-8", "surrogateescape") if grammar is not None else None
-    given = {name: value for name, value in sampling.items() if value is not None}
+    asked = _Asked(max_tokens, list(stop), n_probs or 0, post_sampling_probs, text, sampling_request(sampling))
     with (
         _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact) as engine,
-        _start(engine, chat, max_tokens, list(stop), n_probs or 0, text, given) as completion,
+        _start(engine, chat, asked) as completion,
     ):
         if as_json:
-            click.echo(json.dumps(_report(engine, completion.run(), llama_threads), ensure_ascii=False, indent=2))
+            click.echo(json.dumps(_report(engine, completion.run(), llama_threads, asked), ensure_ascii=False, indent=2))
         else:
             _stream(completion)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the answer shall be like.
+
+    Attributes:
+        sampling: the sampler chain as the fields of a request.
+    """
+
+    max_tokens: int
+    stop: list[str]
+    n_probs: int
+    post_sampling_probs: bool
+    grammar: str | None
+    sampling: dict[str, Any]
 
 
 def _model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> tuple[str | None, str | None]:
@@ -217,23 +235,37 @@ def _open(
 def _start(
     engine: Engine,
     chat: list[dict[str, Any]] | str,
-    max_tokens: int,
-    stop: list[str],
-    n_probs: int,
-    grammar: str | None,
-    sampling: dict[str, Any],
+    asked: _Asked,
 ) -> Completion:
     from bankml.core.sampling import resolve_params
 
+    stop = asked.stop
     if isinstance(chat, str):
         tokens = engine.tokenizer.encode(chat)
     else:
         prompt = engine.template.apply({"messages": chat})
         tokens = engine.tokenizer.encode(prompt.raw)
         stop = [*stop, *prompt.stops]
-    drawn = any(name in sampling for name in _SAMPLING)
-    params = resolve_params(sampling if drawn else {"temperature": 0.0}, engine.defaults, engine.tokenizer)
-    return engine.complete(tokens, params, max_tokens=max_tokens, stop=stop, n_probs=n_probs, grammar=grammar)
+    _check_biases(asked.sampling, engine)
+    return engine.complete(
+        tokens,
+        resolve_params(asked.sampling, engine.defaults, engine.tokenizer),
+        max_tokens=asked.max_tokens,
+        stop=stop,
+        n_probs=asked.n_probs,
+        post_sampling_probs=asked.post_sampling_probs,
+        grammar=asked.grammar,
+    )
+
+
+def _check_biases(sampling: dict[str, Any], engine: Engine) -> None:
+    """A request passes over a token that does not exist; here it is a slip."""
+    from bankml.core.refusal import Refusal
+
+    for token, _ in sampling.get("logit_bias", ()):
+        if token >= engine.tokenizer.n_vocab:
+            allowed = f"0 to {engine.tokenizer.n_vocab - 1}"
+            raise Refusal("generate.token", "--logit-bias names no token of this model", found=str(token), allowed=allowed)
 
 
 def _stream(completion: Completion) -> None:
@@ -268,8 +300,10 @@ def _summary(completion: Completion) -> str:
     return f"bankml: {', '.join(speeds)}, {completion.finish_reason}"
 
 
-def _report(engine: Engine, completion: Completion, llama_threads: int) -> dict[str, Any]:
+def _report(engine: Engine, completion: Completion, llama_threads: int, asked: _Asked) -> dict[str, Any]:
+    from bankml.core.serve.answer import resolved
     from bankml.core.serve.logprobs import entries
+    from bankml.core.serve.receipt import text_sha256
 
     verified = engine.verified
     measured = completion.measured_text
@@ -282,9 +316,11 @@ def _report(engine: Engine, completion: Completion, llama_threads: int) -> dict[
         "llama_threads": llama_threads,
         "cache_type": engine.model.cache.type,
         "seed": completion.seed,
+        "sampling": {**resolved(completion.params), "seed": completion.seed},
+        **({"grammar_sha256": text_sha256(asked.grammar)} if asked.grammar else {}),
         "text": completion.text,
         "tokens": completion.tokens,
-        **({"logprobs": entries(measured, engine.tokenizer.piece)} if measured else {}),
+        **({"logprobs": entries(measured, engine.tokenizer.piece, asked.post_sampling_probs)} if measured else {}),
         "prompt_tokens": completion.prompt_tokens,
         "cached_tokens": completion.cached_tokens,
         "completion_tokens": completion.completion_tokens,

@@ -156,3 +156,64 @@ def test_grammar(bankml, stdin, tmp_path):
     answer = bankml("generate", RIVERS, "--grammar", file)
     assert (answer.code, answer.out) == (2, "")
     assert "Undefined rule identifier 'x'" in answer.err
+
+
+def test_the_whole_chain_as_flags(bankml, stdin):
+    flags = (
+        *("--temp", 0.9, "--top-k", 0, "--top-p", 0.9, "--min-p", 0.1, "--top-nsigma", 2, "--typical", 0.9, "-s", 3),
+        *("--xtc-probability", 0.5, "--xtc-threshold", 0.2, "--min-keep", 2, "--dynatemp-range", 0.3, "--dynatemp-exp", 1.5),
+        *("--repeat-last-n", 32, "--repeat-penalty", 1.1, "--presence-penalty", 0.1, "--frequency-penalty", 0.2),
+        *("--dry-multiplier", 0.8, "--dry-base", 2, "--dry-allowed-length", 1, "--dry-penalty-last-n", 16),
+        *("--dry-sequence-breaker", "\n", "--dry-sequence-breaker", ",", "-l", "28+1.5", "-l", "17-inf", "--ignore-eos"),
+        *("--adaptive-target", 0.4, "--adaptive-decay", 0.5, "--mirostat-ent", 4, "--mirostat-lr", 0.2),
+        *("--samplers", "dry;top-k;temp;adaptive_p"),
+    )
+    answer = json.loads(bankml("generate", RIVERS, "--max", 3, "--json", *flags).out)
+    told = answer["sampling"]
+    assert told["samplers"] == ["dry", "top_k", "temperature", "adaptive_p"]
+    assert told["logit_bias"][:2] == [[28, 1.5], [17, None]]
+    assert len(told["logit_bias"]) > 2
+    assert told["dry_sequence_breakers"] == ["\n", ","]
+    assert (told["seed"], told["top_k"], told["min_keep"], told["repeat_last_n"], told["mirostat"]) == (3, 0, 2, 32, 0)
+    for name, value in {
+        **{"temperature": 0.9, "top_p": 0.9, "min_p": 0.1, "top_n_sigma": 2, "typical_p": 0.9, "adaptive_target": 0.4},
+        **{"xtc_probability": 0.5, "xtc_threshold": 0.2, "dynatemp_range": 0.3, "dynatemp_exponent": 1.5, "dry_base": 2},
+        **{"repeat_penalty": 1.1, "presence_penalty": 0.1, "frequency_penalty": 0.2, "dry_multiplier": 0.8},
+        **{"adaptive_decay": 0.5, "mirostat_tau": 4, "mirostat_eta": 0.2},
+    }.items():
+        assert told[name] == pytest.approx(value)
+
+
+def test_penalties_and_biases_leave_it_greedy(bankml, stdin):
+    first = 19556
+    answer = json.loads(bankml("generate", RIVERS, "--max", 2, "--json", "-l", f"{first}-inf", "--repeat-penalty", 1.2).out)
+    assert answer["sampling"]["temperature"] == 0
+    assert first not in answer["tokens"]
+
+
+def test_probabilities_after_sampling(bankml, stdin):
+    asked = ("generate", RIVERS, "--max", 2, "--logprobs", 2, "--json", "--temp", 1, "--seed", 1)
+    answer = json.loads(bankml(*asked, "--post-sampling-probs").out)
+    assert all(0 < each["prob"] <= 1 for each in answer["logprobs"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "word"),
+    [
+        (("-l", "28"), 1, "28-1.5"),
+        (("-l", "x+1"), 1, "28-1.5"),
+        (("-l", "99999+1"), 2, "99999"),
+        (("--samplers", "top_k;nope"), 1, "'nope'"),
+        (("--sampler-seq", "k7"), 1, "'7'"),
+        (("--samplers", "infill"), 2, "infill"),
+        (("--mirostat", 3), 1, "--mirostat"),
+        (("--repeat-penalty", 0), 2, "penalty_repeat"),
+        (("--dry-sequence-breaker", "none"), 1, "breakers"),
+        (("--post-sampling-probs",), 1, "--logprobs"),
+        (("--min-keep", -1), 2, "min_keep"),
+    ],
+)
+def test_flags_that_cannot_be_honoured(bankml, stdin, flags, code, word):
+    answer = bankml("generate", RIVERS, "--max", 1, *flags)
+    assert (answer.code, answer.out) == (code, "")
+    assert word in answer.err

@@ -92,6 +92,7 @@ class Completion:
         self.prompt_ms = 0.0
         self.predicted_ms = 0.0
         self.ttft_ms = 0.0
+        self.params = sampler.params
         self.seed = sampler.seed
         self.measured: list[Measured] = []
         self._measure = measure
