@@ -75,6 +75,7 @@ _TABLE = {
     34: _Row("TQ1_0", "tq1_0", rows.FORM_Q8K),
     35: _Row("TQ2_0", "tq2_0", rows.FORM_Q8K),
     39: _Row("MXFP4", "mxfp4", rows.FORM_Q8, "mxfp4_odd"),
+    40: _Row("NVFP4", "nvfp4", rows.FORM_Q8),
     41: _Row("Q1_0", "q1_0", rows.FORM_Q8),
     42: _Row("Q2_0", "q2_0", rows.FORM_Q8),
 }

@@ -15,13 +15,13 @@ def unit_weights(name, rows):
     """Two blocks a row of any quants whose scale is 1: a last block without a partner has an order of its own."""
     kind = TYPES[_stream.TYPE_IDS[name]]
     data = _stream.weights(name, rows, 2 * kind.block, 5, edges=False).reshape(rows, 2, kind.bytes)
-    one = [128] if name == "MXFP4" else np.float16(1).tobytes()
+    one = {"MXFP4": [128], "NVFP4": [0x40] * 4}.get(name, np.float16(1).tobytes())
     data[:, :, : len(one)] = list(one)
     return kind, data
 
 
 @pytest.mark.parametrize("rows", [7, 8])
-@pytest.mark.parametrize("name", ["Q4_0", "Q5_0", "IQ4_NL", "MXFP4", "Q1_0", "Q2_0"])
+@pytest.mark.parametrize("name", ["Q4_0", "Q5_0", "IQ4_NL", "MXFP4", "NVFP4", "Q1_0", "Q2_0"])
 def test_a_nan_is_minus_128_times_the_weights_magnitude(name, rows):
     kind, data = unit_weights(name, rows)
     k = 2 * kind.block

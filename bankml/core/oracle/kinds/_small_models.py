@@ -22,6 +22,7 @@ _POWERS = {
     "F32": -1, "F16": -1, "BF16": -1, "Q8_0": -5, "Q4_0": -1, "Q4_1": -2, "Q5_0": -2, "Q5_1": -3, "Q1_0": 1, "Q2_0": 0,
     "Q2_K": -4, "Q3_K": -5, "Q4_K": -8, "Q5_K": -9, "Q6_K": -10, "IQ4_NL": -5, "IQ4_XS": -10, "MXFP4": -10, "TQ1_0": 1,
     "TQ2_0": 0, "IQ1_S": -2, "IQ1_M": -2, "IQ2_XXS": -5, "IQ2_XS": -5, "IQ2_S": -5, "IQ3_XXS": -6, "IQ3_S": -7,
+    "NVFP4": -5,
 }  # fmt: skip
 _USUAL = ("Q4_1", "Q8_0", "F16", "Q4_0", "Q5_0", "Q5_1", "F32")
 _K = ("Q4_K", "Q6_K", "Q3_K", "Q2_K", "Q5_K", "IQ4_XS", "Q8_0")
@@ -29,6 +30,7 @@ _REST = ("IQ4_NL", "MXFP4", "BF16", "Q4_K", "Q8_0")
 _FEW_BITS = ("Q1_0", "Q2_0", "Q6_K")
 _TERNARY = ("TQ2_0", "TQ1_0", "Q8_0")
 _GRIDS = ("IQ2_XXS", "IQ3_S", "IQ1_S", "IQ2_XS", "IQ3_XXS", "IQ1_M", "IQ2_S")
+_FOUR_BITS = ("NVFP4", "NVFP4", "Q8_0")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ SHAPES = (
     Shape("llama-ternary", "llama", _TERNARY, untied=False),
     Shape("llama-grids", "llama", _GRIDS, vocabulary=321),
     Shape("qwen3-grids", "qwen3", _GRIDS[3:] + _GRIDS[:3], head_dim=128, kv_heads=1, untied=False),
+    Shape("qwen3-four-bits", "qwen3", _FOUR_BITS, embd=320, vocabulary=323),
 )
 
 

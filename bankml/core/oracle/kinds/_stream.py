@@ -117,9 +117,8 @@ def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool, power:
     if type_name == "MXFP4":
         first, count_of = (20, 200) if edges else (118, 16)
         blocks[:, 0] = (roll >> np.uint64(32)) % np.uint64(count_of) + np.uint64(first + power)
-    if type_name == "NVFP4":
-        blocks[:, :4] &= 0x7F
-        blocks[:, :4] %= 0x7F
+    if type_name == "NVFP4" and not edges:
+        blocks[:, :4] = blocks[:, :4] % 24 + (44 + 8 * power)
     return blocks.reshape(-1)
 
 
