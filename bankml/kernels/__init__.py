@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from functools import cache as once
 from pathlib import Path
 
 
+@once
 def _source_hash() -> str:
     """sha256 prefix over all kernel sources: numba's own cache does not see a changed intrinsic."""
     digest = hashlib.sha256()

@@ -5,7 +5,7 @@
   after every cell;
 * *split-KV* (one row, 512 padded cells and more): the same over as many chunks of cells as the reference has
   threads, then joined;
-* *tiled* (64 rows and more): tiles of 64 cells, float32 throughout.
+* *tiled* (64 rows and more of heads whose width divides by 8): tiles of 64 cells, float32 throughout.
 
 Cells that the mask hides contribute nothing and are left out. Layouts of the cache: see ``rope.rope_store``.
 Source: ggml_compute_forward_flash_attn_ext_f16_one_chunk, ..._tiled, ggml_flash_attn_ext_reduce_partials, ggml-cpu/ops.cpp.
@@ -25,7 +25,9 @@ from .rows import form_row
 from .simd import (
     ADDR,
     F32,
+    F64,
     V,
+    VecType,
     f32xw,
     fma32,
     ld_f32,
@@ -84,6 +86,27 @@ def _fold(E, acc):
 _fold4 = mk("_fold4", f32xw, (_acc4,), _fold)
 _hsum_b8 = mk("_hsum_b8", f32xw, (tup(f32xw, 8),), lambda E, acc: E.hsum_b(E.untup(acc, 8)))
 
+_wide = tup(VecType("f64", W // 2), 2)
+
+
+def _widened(E, v):
+    return [E.b.fpext(E.half(v, i), V(F64, W // 2)) for i in range(2)]
+
+
+def _leftover(E, acc, keys, q):
+    """One element past the last 32: its product is rounded to float32 and added in float64."""
+    products = _widened(E, E.mul(E.ld_f16(keys), E.splat_ld(F32, q)))
+    return E.tup([E.add(a, product) for a, product in zip(E.untup(acc, 2), products, strict=True)])
+
+
+def _narrowed(E, acc):
+    return E.join(*(E.b.fptrunc(a, V(F32, W // 2)) for a in E.untup(acc, 2)))
+
+
+_widen = mk("_widen", _wide, (f32xw,), lambda E, v: E.tup(_widened(E, v)))
+_add_leftover = mk("_add_leftover", _wide, (_wide, ADDR, ADDR), _leftover)
+_narrow = mk("_narrow", f32xw, (_wide,), _narrowed)
+
 
 @njit(f32xw(ADDR, ADDR, ADDR), cache=True, nogil=True, error_model="numpy")
 def _lane_sum(keys, q, dim):
@@ -112,6 +135,11 @@ def scores(keys, q, dim, first, last, scale, out):
                     _lane_sum(at + 224, q + 28, dim),
                 )
             )
+            if dim % 32 != 0:
+                wide = _widen(total)
+                for d in range(dim // 32 * 32, dim):
+                    wide = _add_leftover(wide, at + 32 * d, q + 4 * d)
+                total = _narrow(wide)
             vst(out + (block * 16 + part * W) * 4, vmul(total, vsplat(scale)))
 
 
@@ -209,7 +237,13 @@ def attend_span(q, keys, values, dim, first, last, scale, cells, scratch, out):
             if by >= np.float32(0.0):
                 one = _rescale16(one, by)
             one = _step16(one, values + (c * dim + d) * 2, ld_f32(weights, c))
-        _store16(one, out + 8 + 4 * d)
+        if d + 16 <= dim:
+            _store16(one, out + 8 + 4 * d)
+        else:
+            # What lies past the last value is another's; the query is no longer needed.
+            _store16(one, scratch)
+            for i in range(dim - d):
+                st_f32(out, 2 + d + i, ld_f32(scratch, i))
         d += 16
 
 
@@ -489,12 +523,16 @@ def rows_tiled(args, chunk, thread):
             _tile_put_values(acc, acc_at + 4 * part, value_stride)
     for r in range(count):
         total = ld_f32(sums, r)
-        inverse = vsplat(np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0))
+        normalizer = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
+        inverse = vsplat(normalizer)
         out = ld_i64(args, 13) + ((first + r) * ld_i64(args, 14) + head * dim) * 4
         d = 0
-        while d < dim:
+        while d + W <= dim:
             vst(out + 4 * d, vmul(vld(acc_at + r * value_stride + 4 * d), inverse))
             d += W
+        while d < dim:
+            st_f32(out, d, ld_f32(acc_at + r * value_stride, d) * normalizer)
+            d += 1
 
 
 def scratch_bytes(dim: int, cells: int) -> int:

@@ -50,6 +50,10 @@ ATTENTION_FIELDS = 28
 Q_TURN, OUT_TURN = 24, 25
 
 
+BLOCK = 32
+"""Values that share a scale."""
+
+
 def value_bytes(dim: int) -> int:
     """Bytes of one cell's values of one head."""
     return dim + dim // 16

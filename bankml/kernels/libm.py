@@ -31,7 +31,8 @@ from .libm_tables import (
 )
 from .simd import bits32, bits64, float32, float64, fma64
 
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
+_inner = {"nogil": True, "error_model": "numpy"}
+_options = {"cache": True, **_inner}
 _hex = float.fromhex
 
 _INF = np.float32(math.inf)
@@ -72,20 +73,20 @@ _SUBNORMAL = np.float32(2.0**23)
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
-@njit(**_options)
+@njit(**_inner)
 def _split(bits):
     """x = 2^k z: (place of z in the tables, bits of z, k); z lies in [0.699, 1.398)."""
     above = bits - 0x3F330000
     return (above >> 19) & 15, bits - ((above >> 23) << 23), above >> 23
 
 
-@njit(**_options)
+@njit(**_inner)
 def _normal_bits(x):
     """The bits of a positive float as if the exponent had no least value."""
     return bits32(x * _SUBNORMAL) - (23 << 23) if x < _SMALLEST_NORMAL else bits32(x)
 
 
-@njit(**_options)
+@njit(**_inner)
 def _log_edge(x):
     """The logarithm, to any base, of what is no positive number."""
     if x == _ZERO:
@@ -126,7 +127,7 @@ _P4 = _hex("0x1.71547652ab82bp+0")
 _POW_HIGHEST, _POW_LOWEST = _hex("0x1.fffffffd1d571p6"), -150.0
 
 
-@njit(**_options)
+@njit(**_inner)
 def _log2(bits):
     """log2 of a positive float32 from its bits, in float64. Source: log2_inline, e_powf.c."""
     i, z, k = _split(bits)
@@ -136,7 +137,7 @@ def _log2(bits):
     return fma64(fma64(_P0, r, _P1), r2 * r2, q)
 
 
-@njit(**_options)
+@njit(**_inner)
 def _exp2(x):
     """2^x rounded to float32. Source: exp2_inline and what surrounds it, e_powf.c."""
     if x > _POW_HIGHEST:
@@ -184,7 +185,7 @@ _S1, _S2, _S3 = _hex("-0x1.555545995a603p-3"), _hex("0x1.1107605230bc4p-7"), _he
 _SMALL, _FEW, _TINY = np.float32(0.75), np.float32(120), np.float32(2.0**-12)
 
 
-@njit(**_options)
+@njit(**_inner)
 def _far(x):
     """Quarter turns in |x|, and the rest, for any size: 96 bits of |x| times 2/pi. Source: reduce_large, s_sincosf.h."""
     bits = bits32(x)
@@ -235,7 +236,7 @@ _HALF_LN2, _MORE_LN2 = np.float32(_hex("0x1.62e43p-2")), np.float32(_hex("0x1.0a
 _UNSEEN, _SATURATED = np.float32(2.0**-25), np.float32(22)
 
 
-@njit(**_options)
+@njit(**_inner)
 def _expm1f(x):
     """e^x - 1 for x in (-2, 44). Source: s_expm1f.c."""
     size = abs(x)
@@ -295,7 +296,7 @@ _W2, _W3 = _hex("0x1.ffffffffffdbdp-2"), _hex("0x1.555555555543cp-3")
 _W4, _W5 = _hex("0x1.55555cf172b91p-5"), _hex("0x1.1111167a4d017p-7")
 
 
-@njit(**_options)
+@njit(**_inner)
 def _exp_parts(x, more):
     """e^(x + more) as (k, the bits of 2^(k/128), what times that is added to it). Source: exp_inline, e_pow.c; e_exp.c."""
     shifted = fma64(_W_INVERSE, x, _ROUNDER)

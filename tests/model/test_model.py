@@ -117,6 +117,13 @@ def test_options_out_of_range_are_refused(small, options):
         Model.load(small("llama"), **options)
 
 
+def test_a_q8_0_cache_needs_heads_of_whole_blocks(small):
+    with pytest.raises(Refusal) as refusal:
+        Model.load(small("llama-heads-80"), n_ctx=256, cache_type="q8_0")
+    assert (refusal.value.code, refusal.value.found) == ("model.cache-type", "80")
+    assert refusal.value.where == "key llama.attention.key_length"
+
+
 def test_no_context_means_the_models_own(small):
     model = Model.load(small("llama"), n_ctx=0)
     try:

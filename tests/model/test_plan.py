@@ -44,7 +44,7 @@ def test_the_scale_of_attention_is_made_in_float32(changed, head_dim):
         ({"llama.rope.scaling.type": (STRING, "longrope")}, "model.rope-scaling", "key llama.rope.scaling.type"),
         ({"llama.rope.dimension_count": (U32, 16)}, "model.rope-dims", "key llama.rope.dimension_count"),
         ({"llama.attention.value_length": (U32, 64)}, "model.head-width", "key llama.attention.key_length"),
-        ({"llama.attention.key_length": (U32, 24), "llama.attention.value_length": (U32, 24)}, "model.head-width", "key_length"),
+        ({"llama.attention.key_length": (U32, 33), "llama.attention.value_length": (U32, 33)}, "model.head-width", "key_length"),
     ],
 )
 def test_the_key_in_the_way_is_named(changed, keys, code, where):

@@ -18,11 +18,18 @@ from bankml.core.model.program import Program, ProgramBuilder
 from bankml.kernels import attention, cache_q8, matmul, quantize, rope, rows
 
 MICRO_BATCH = 512
-TILED_FROM = 64
 SPLIT_FROM = 512
 
 Mode = Literal["one", "split", "few", "many"]
 Outputs = Literal["none", "last", "all"]
+
+
+def rows_mode(rows: int, head_dim: int) -> Mode:
+    """``many`` where the reference takes its tiled attention of several rows, else ``few``.
+
+    Source: ggml_compute_forward_flash_attn_ext_f16, ggml-cpu/ops.cpp.
+    """
+    return "many" if rows >= 64 and head_dim % 8 == 0 else "few"
 
 
 def float_word(value: float) -> int:

@@ -14,7 +14,6 @@ from bankml.core.model.compile import Progress
 from bankml.core.model.graph import (
     MICRO_BATCH,
     SPLIT_FROM,
-    TILED_FROM,
     Buffers,
     CacheType,
     Graph,
@@ -22,13 +21,14 @@ from bankml.core.model.graph import (
     Outputs,
     head_bytes,
     make_cache,
+    rows_mode,
 )
 from bankml.core.model.matrices import Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan, plan
 from bankml.core.model.program import Program
 from bankml.core.refusal import Refusal
-from bankml.kernels import rope
+from bankml.kernels import cache_q8, rope
 from bankml.kernels.team import Team, available_cpus
 
 CELL_PAD = 256
@@ -104,6 +104,14 @@ class Model:
             raise Refusal("model.threads", "--threads is out of range", found=str(threads), allowed="1 to 512")
         if cache_type not in ("f16", "q8_0"):
             raise Refusal("model.cache-type", "bankml has no such cache", found=cache_type, allowed="f16, q8_0")
+        if cache_type == "q8_0" and built.head_dim % cache_q8.BLOCK:
+            raise Refusal(
+                "model.cache-type",
+                f"a q8_0 cache needs heads whose width divides by {cache_q8.BLOCK}, as in b11192",
+                where=f"key {built.architecture.name}.attention.key_length",
+                found=str(built.head_dim),
+                allowed="--cache-type f16",
+            )
         weights = Weights(gguf, built, min(threads, available_cpus()), progress)
         return cls(gguf, weights, built, n_ctx, threads, llama_threads, cache_type)
 
@@ -137,7 +145,7 @@ class Model:
             split = padded >= SPLIT_FROM and self.llama_threads > 1 and self.cache.type == "f16"
             mode = "split" if split else "one"
         else:
-            mode = "many" if count >= TILED_FROM else "few"
+            mode = rows_mode(count, self.plan.head_dim)
         program = self._programs.get((mode, outputs))
         if program is None:
             program = self._programs[mode, outputs] = self._graph.program(mode, outputs)
@@ -171,7 +179,7 @@ class Model:
         width = buffers.embd
         taps = {layer: Block(4 * MICRO_BATCH * width) for layer in range(p.n_layer)}
         traced = Graph(p, self._weights, self.cache, buffers, self._rope.address, self.threads, self.llama_threads)
-        mode: Mode = "one" if count == 1 else "many" if count >= TILED_FROM else "few"
+        mode: Mode = "one" if count == 1 else rows_mode(count, p.head_dim)
         program = traced.program(mode, "all", {layer: block.address for layer, block in taps.items()})
         self._grow_rope(pos + count)
         buffers.tokens_block.bytes[: 8 * count].view(np.int64)[:] = tokens

@@ -128,13 +128,13 @@ def plan(gguf: GgufFile) -> Plan:
         )
     head_dim = header.integer("attention.key_length", n_embd // n_head)
     value_dim = header.integer("attention.value_length", n_embd // n_head)
-    if head_dim != value_dim or head_dim % 32 or head_dim < 32:
+    if head_dim != value_dim or head_dim % 2 or head_dim < 2:
         raise Refusal(
             "model.head-width",
-            "bankml plays heads whose key and value widths are one multiple of 32",
+            "bankml plays heads whose key and value widths are one even number",
             where=f"key {architecture.name}.attention.key_length",
             found=f"key {head_dim}, value {value_dim}",
-            allowed="equal, a multiple of 32",
+            allowed="equal, even",
         )
     if architecture.square_attention and n_head * head_dim != n_embd:
         raise Refusal(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.model.graph import SPLIT_FROM, TILED_FROM, float_word
+from bankml.core.model.graph import SPLIT_FROM, float_word, rows_mode
 from bankml.core.model.memory import Block
 from bankml.core.oracle.kinds._ours import run
 from bankml.kernels import attention
@@ -42,7 +42,7 @@ def attend(
         attention.OUT: out.address, attention.OUT_STRIDE: width, attention.SCRATCH: scratch.address,
         attention.SCALE: float_word(scale),
     }  # fmt: skip
-    if rows >= TILED_FROM:
+    if rows_mode(rows, dim) == "many":
         run(attention.rows_tiled, attention.FIELDS, words, -(-rows // attention.TILE_ROWS) * heads)
     elif rows > 1:
         run(attention.rows_reference, attention.FIELDS, words, rows * heads)

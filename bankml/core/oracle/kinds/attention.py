@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ Case = dict[str, Any]
 ``spread`` of the scores; ``seed``; then ``answer``, one digest for each row."""
 
 PAD = 256
-_SHAPES = ((64, 9, 3), (128, 4, 2), (32, 4, 1), (96, 2, 2), (64, 3, 3))
+SHAPES = ((64, 9, 3), (128, 4, 2), (32, 4, 1), (96, 2, 2), (64, 3, 3))
 """Head width, query heads, key heads: SmolLM2's first."""
 _SPREADS = ("plain", "rising", "wide", "equal")
 _ONE_ROW = (1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 100, 127, 128, 129, 200, 254, 255, 256)
@@ -34,7 +34,7 @@ _MANY = ((64, 0), (64, 1), (65, 0), (65, 449), (70, 60), (128, 1000), (150, 0), 
 
 
 class Attention:
-    """Kind ``attention``; the option ``seed`` names another stream."""
+    """Kind ``attention``; ``seed`` names another stream, ``shapes`` lists others as SHAPES does."""
 
     name = "attention"
     checks = "attention of one row, of few and of many: the reference, the split-KV and the tiled kernel, by rows"
@@ -47,7 +47,7 @@ class Attention:
 
         ggml = Ggml(reference)
         found = []
-        for case in cases(int(options.get("seed", 0))):
+        for case in cases(int(options.get("seed", 0)), options.get("shapes", SHAPES)):
             rows = _stream.row_digests(_there(ggml, case, *_inputs(case)))
             found.append({**case, "answer": rows})
         return {"cases": found}
@@ -66,17 +66,17 @@ class Attention:
         return tally
 
 
-def cases(seed: int) -> Iterator[Case]:
+def cases(seed: int, shapes: Sequence[Sequence[int]] = SHAPES) -> Iterator[Case]:
     """Lengths on both sides of every border; each with one of the shapes and spreads, the borders with several threads."""
     number = 0
 
     def case(rows: int, position: int, threads: int) -> Case:
         nonlocal number
-        dim, heads, kv_heads = _SHAPES[number % len(_SHAPES)]
+        dim, heads, kv_heads = shapes[number % len(shapes)]
         number += 1
         return {
             "rows": rows, "position": position, "dim": dim, "heads": heads, "kv_heads": kv_heads, "threads": threads,
-            "spread": _SPREADS[number // len(_SHAPES) % len(_SPREADS)], "seed": seed * 10_000 + number,
+            "spread": _SPREADS[number // len(shapes) % len(_SPREADS)], "seed": seed * 10_000 + number,
         }  # fmt: skip
 
     for cells in _ONE_ROW:
