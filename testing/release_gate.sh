@@ -156,7 +156,7 @@ for record in tests/records/*.json*; do
 done
 MODEL=smollm2-135m-instruct
 stage "oracle, AVX2 kernels" env BANKML_ISA=avx2 "$BIN/python" -m tests.kernels.compare_records \
-    tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention.json.gz tests/records/libm.json.gz \
+    tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention*.json.gz tests/records/libm.json.gz \
     tests/records/model-shapes.json.gz
 beyond "kernels, another seed" kernels - seed=1
 beyond "kernels of every tensor" kernels $MODEL 'tensors="all"'
