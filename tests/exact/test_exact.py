@@ -72,7 +72,7 @@ def test_a_c_library_that_rounds_otherwise_changes_no_bit(tmp_path: Path) -> Non
     library = tmp_path / "another.so"
     source = Path(__file__).with_name("another_libm.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-fno-builtin", "-o", library, source, "-ldl", "-lm"], check=True)
-    files = [str(RECORDS / f"{name}.json.gz") for name in ("operations", "attention", "libm")]
+    files = [str(RECORDS / f"{name}.json.gz") for name in ("operations", "attention", "sampler", "libm")]
     code = """
 import ctypes, math, sys
 from tests.kernels.compare_records import main

@@ -25,6 +25,7 @@ Case = dict[str, Any]
 SHAPES = ("plain", "peaked", "ties", "equal", "holes", "wild", "steps")
 SIZES = (1, 2, 3, 5, 16, 17, 40, 41, 128, 129, 300, 1024, 1025, 1500, 4096)
 LARGE = 49152
+_TENS = np.array([float(f"1e{exponent}") for exponent in range(-12, 13)], np.float32)
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -38,7 +39,7 @@ def uniform_bits(n: int, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def logits_of(shape: str, n: int, seed: int) -> Floats:
-    """Logits that any machine makes the same: only integer steps, divisions by powers of two and roundings."""
+    """Logits that any machine makes the same: only integer steps, literals, divisions by powers of two and roundings."""
     bits = uniform_bits(n, seed)
     low = (bits >> np.uint64(40)).astype(np.float64) / 2**24
     high = (bits & np.uint64(0xFFFFFF)).astype(np.float64) / 2**24
@@ -52,7 +53,7 @@ def logits_of(shape: str, n: int, seed: int) -> Floats:
     if shape == "holes":
         return np.where(low < 0.5, np.float32(-np.inf), plain).astype(np.float32)
     if shape == "wild":
-        return (plain * (np.float32(10.0) ** (high * 24 - 12).astype(np.int64).astype(np.float32))).astype(np.float32)
+        return (plain * _TENS[12 + (high * 24 - 12).astype(np.int64)]).astype(np.float32)
     if shape == "steps":
         return (np.arange(n, dtype=np.int64)[:: 1 if seed % 2 else -1] // 3).astype(np.float32) / np.float32(8)
     return plain
