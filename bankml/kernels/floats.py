@@ -104,7 +104,10 @@ def dot_bf16(w, y, k):
 
 @njit("void(intp, intp, intp, float32)", cache=True, nogil=True, error_model="numpy")
 def _finish(args, column, row, value):
-    """Add bias and residual where the block names them, and store one output."""
+    """Apply scale, bias and residual where the block names them, and store one output."""
+    scale = ld_i64(args, 15)
+    if scale != 0:
+        value = value * ld_f32(scale, 0)
     bias = ld_i64(args, 7)
     if bias != 0:
         value = value + ld_f32(bias, row)

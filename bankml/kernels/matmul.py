@@ -2,7 +2,8 @@
 """What all matrix products share: the argument block, the split into chunks, the end of an output.
 
 Weights are packed into groups of W rows, so that a vector lane is a weight row and each output keeps the reference's order
-of sums. out[j, i] = W[i, :] . x[j, :]; bias and residual are added afterwards, each with its own rounding.
+of sums. out[j, i] = W[i, :] . x[j, :], multiplied by the matrix's scale afterwards; then bias and residual are added, each step
+with its own rounding.
 """
 
 from __future__ import annotations
@@ -10,11 +11,28 @@ from __future__ import annotations
 from numba import njit, types
 
 from .isa import W
-from .simd import ADDR, f32xw, ld_i64, vadd, vld, vst
+from .simd import ADDR, f32xw, ld_f32, ld_i64, vadd, vld, vmul, vsplat, vst
 
 # Words of the argument block.
 FIELDS = 16
-WEIGHTS, GROUPS, BLOCKS, Y, Y_STRIDE, OUT, OUT_STRIDE, BIAS, RESIDUAL, ROW_PARTS, COLUMNS, COLUMN_PART, ROWS, K, TYPE = range(15)
+(
+    WEIGHTS,
+    GROUPS,
+    BLOCKS,
+    Y,
+    Y_STRIDE,
+    OUT,
+    OUT_STRIDE,
+    BIAS,
+    RESIDUAL,
+    ROW_PARTS,
+    COLUMNS,
+    COLUMN_PART,
+    ROWS,
+    K,
+    TYPE,
+    SCALE,
+) = range(16)
 
 
 def padded(rows: int) -> int:
@@ -35,8 +53,11 @@ def part_start(total, parts, index):
 
 @njit(types.void(ADDR, ADDR, ADDR, f32xw), cache=True, nogil=True, error_model="numpy")
 def finish(args, column, group, value):
-    """Add bias and residual where the block names them, and store W outputs of one column."""
+    """Apply scale, bias and residual where the block names them, and store W outputs of one column."""
     at = group * (4 * W)
+    scale = ld_i64(args, 15)
+    if scale != 0:
+        value = vmul(value, vsplat(ld_f32(scale, 0)))
     bias = ld_i64(args, 7)
     if bias != 0:
         value = vadd(value, vld(bias + at))

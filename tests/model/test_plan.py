@@ -86,3 +86,22 @@ def test_qwen2_has_heads_as_wide_as_its_embedding(changed):
 def test_an_attention_scale_is_not_read_as_in_the_reference(changed):
     with changed({"llama.attention.scale": (F32, 3.0)}) as gguf:
         assert plan(gguf).attention_scale == np.float32(1) / np.sqrt(np.float32(32))
+
+
+def test_scales_of_matrices_play_where_the_reference_reads_them(changed):
+    extra = [("blk.0.attn_q.scale", (1,)), ("blk.0.attn_q.input_scale", (1,)), ("blk.0.ffn_up.scale", (1,))]
+    with changed(extra=extra) as gguf:
+        assert [name for name in plan(gguf).vectors if "scale" in name] == ["blk.0.attn_q.scale", "blk.0.ffn_up.scale"]
+
+
+def test_a_feed_forward_scale_beside_a_bias_is_named(changed):
+    extra = [("blk.0.ffn_up.scale", (1,)), ("blk.0.ffn_up.bias", (32,))]
+    with changed(extra=extra) as gguf, pytest.raises(Refusal) as refusal:
+        plan(gguf)
+    assert (refusal.value.code, refusal.value.where) == ("model.scaled-bias", "tensor blk.0.ffn_up.scale")
+
+
+def test_an_output_scale_has_a_place_only_beside_nvfp4(changed):
+    with changed(extra=[("output.scale", (1,))]) as gguf, pytest.raises(Refusal) as refusal:
+        plan(gguf)
+    assert (refusal.value.code, refusal.value.where) == ("model.tensor-unknown", "tensor output.scale")

@@ -16,7 +16,7 @@ class Architecture:
 
     `neox`: the rotation pairs i with i + dims/2 instead of 2i with 2i+1. `qk_norm`: each head of Q and K passes an RMS norm
     before the rotation. `square_attention`: all heads together must be as wide as the embedding. The biases are optional
-    tensors that b11192 looks for.
+    tensors that b11192 looks for. `feed_forward_scale`: it multiplies by the scales of these matrices; else it only loads them.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Architecture:
     output_bias: bool = False
     output_projection_bias: bool = False
     feed_forward_bias: bool = False
+    feed_forward_scale: bool = True
     square_attention: bool = False
 
 
@@ -33,7 +34,7 @@ ARCHITECTURES = {
     a.name: a
     for a in (
         Architecture("llama", rope_factors=True, output_projection_bias=True, feed_forward_bias=True),
-        Architecture("qwen2", neox=True, output_bias=True, square_attention=True),
+        Architecture("qwen2", neox=True, output_bias=True, feed_forward_scale=False, square_attention=True),
         Architecture("qwen3", neox=True, qk_norm=True),
     )
 }

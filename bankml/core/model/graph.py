@@ -335,10 +335,13 @@ class _Writer:
         prologue: tuple[Any, int, tuple[Any, ...]] | None = None,
         tail: bool = False,
     ) -> None:
-        """out = W x (+ bias) (+ residual), for one row from scratch or all formed rows."""
+        """out = W x (* scale) (+ bias) (+ residual), for one row from scratch or all formed rows."""
         matrix, b, threads = self.g.weights.matrices[f"{name}.weight"], self.b, self.g.threads
         values = self._matmul_words(matrix, out, width)
-        values[matmul.BIAS] = self.g.weights.address(f"{name}.bias")
+        # A tied output has the embedding's matrix, but what is added to it has its own name.
+        given = "output" if name == "token_embd" else name
+        values[matmul.SCALE] = self.g.weights.address(f"{given}.scale")
+        values[matmul.BIAS] = self.g.weights.address(f"{given}.bias")
         values[matmul.RESIDUAL] = residual
         if self.single:
             parts = matrix.row_parts(threads)

@@ -255,14 +255,29 @@ def _f32(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-def _expected(built: Plan) -> Iterator[tuple[str, tuple[int, ...], bool]]:
-    """(name, dims, required) of every tensor of the architecture."""
+Expected = Iterator[tuple[str, tuple[int, ...], bool]]
+"""(name, dims, required) of tensors."""
+
+
+def _scales(matrix: str) -> Expected:
+    """The scales that a matrix may have: of its products, and of activations in 4 bits, which the CPU has not.
+
+    Source: llama_model_base::load_tensors, llama-model.cpp.
+    """
+    yield f"{matrix}.scale", (1,), False
+    yield f"{matrix}.input_scale", (1,), False
+
+
+def _expected(built: Plan, *, output_scales: bool) -> Expected:
+    """Every tensor of the architecture."""
     a = built.architecture
     e, q = built.n_embd, built.n_head * built.head_dim
     kv = built.n_head_kv * built.head_dim
     yield "token_embd.weight", (e, built.n_vocab), True
     yield "output_norm.weight", (e,), True
     yield "output.weight", (e, built.n_vocab), False
+    if output_scales:
+        yield from _scales("output")
     if a.output_bias:
         yield "output.bias", (built.n_vocab,), False
     if a.rope_factors:
@@ -273,14 +288,17 @@ def _expected(built: Plan) -> Iterator[tuple[str, tuple[int, ...], bool]]:
         for part, rows in (("q", q), ("k", kv), ("v", kv)):
             yield f"{p}attn_{part}.weight", (e, rows), True
             yield f"{p}attn_{part}.bias", (rows,), False
+            yield from _scales(f"{p}attn_{part}")
             if a.qk_norm and part != "v":
                 yield f"{p}attn_{part}_norm.weight", (built.head_dim,), True
         yield p + "attn_output.weight", (q, e), True
+        yield from _scales(p + "attn_output")
         if a.output_projection_bias:
             yield p + "attn_output.bias", (e,), False
         yield p + "ffn_norm.weight", (e,), True
         for part, dims in (("gate", (e, built.n_ff)), ("up", (e, built.n_ff)), ("down", (built.n_ff, e))):
             yield f"{p}ffn_{part}.weight", dims, True
+            yield from _scales(f"{p}ffn_{part}")
             if a.feed_forward_bias:
                 yield f"{p}ffn_{part}.bias", dims[1:], False
 
@@ -288,7 +306,8 @@ def _expected(built: Plan) -> Iterator[tuple[str, tuple[int, ...], bool]]:
 def _tensors(gguf: GgufFile, built: Plan) -> None:
     """Hold the file's tensors to the architecture's list; fill the plan's roles."""
     left = set(gguf.tensors)
-    for name, dims, required in _expected(built):
+    output = gguf.tensors.get("output.weight")
+    for name, dims, required in _expected(built, output_scales=output is not None and TYPES[output.type_id].name == "NVFP4"):
         tensor = gguf.tensors.get(name)
         if tensor is None:
             if required:
@@ -319,10 +338,13 @@ def _tensors(gguf: GgufFile, built: Plan) -> None:
                 found=type_name,
                 allowed=", ".join(sorted(PLAYED_TYPES)),
             )
+        if _is_unread(built.architecture, name):
+            continue
         if len(dims) == 1:
             built.vectors[name] = dims[0]
         else:
             built.matrices[name] = (dims[1], dims[0])
+    _refuse_scaled_biases(built)
     if left:
         name = min(left)
         raise Refusal(
@@ -331,3 +353,22 @@ def _tensors(gguf: GgufFile, built: Plan) -> None:
             where=f"tensor {name}",
             found=f"{len(left)} such tensors",
         )
+
+
+def _is_unread(architecture: Architecture, name: str) -> bool:
+    """Whether b11192 loads this tensor and its graph on the CPU never reads it."""
+    return name.endswith(".input_scale") or (".ffn_" in name and name.endswith(".scale") and not architecture.feed_forward_scale)
+
+
+def _refuse_scaled_biases(built: Plan) -> None:
+    """In the feed forward b11192 adds a bias before it multiplies by the scale, elsewhere after."""
+    for name in built.vectors:
+        stem = name.removesuffix(".scale")
+        if stem != name and ".ffn_" in name and f"{stem}.bias" in built.vectors:
+            raise Refusal(
+                "model.scaled-bias",
+                "bankml does not play a feed forward matrix with both a bias and a scale",
+                where=f"tensor {name}",
+                found=f"{name} and {stem}.bias",
+                allowed="one of them",
+            )

@@ -30,7 +30,7 @@ _REST = ("IQ4_NL", "MXFP4", "BF16", "Q4_K", "Q8_0")
 _FEW_BITS = ("Q1_0", "Q2_0", "Q6_K")
 _TERNARY = ("TQ2_0", "TQ1_0", "Q8_0")
 _GRIDS = ("IQ2_XXS", "IQ3_S", "IQ1_S", "IQ2_XS", "IQ3_XXS", "IQ1_M", "IQ2_S")
-_FOUR_BITS = ("NVFP4", "NVFP4", "Q8_0")
+_FOUR_BITS = ("NVFP4", "Q8_0", "NVFP4", "Q4_0")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Shape:
     untied: bool = True
     biases: bool = False
     rope_factors: bool = False
+    scales: bool = False
     reals: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
@@ -71,7 +72,9 @@ SHAPES = (
     Shape("llama-ternary", "llama", _TERNARY, untied=False),
     Shape("llama-grids", "llama", _GRIDS, vocabulary=321),
     Shape("qwen3-grids", "qwen3", _GRIDS[3:] + _GRIDS[:3], head_dim=128, kv_heads=1, untied=False),
-    Shape("qwen3-four-bits", "qwen3", _FOUR_BITS, embd=320, vocabulary=323),
+    Shape("llama-nvfp4", "llama", _FOUR_BITS, vocabulary=322, scales=True),
+    Shape("qwen2-nvfp4", "qwen2", _FOUR_BITS, biases=True, untied=False, scales=True),
+    Shape("qwen3-nvfp4", "qwen3", ("NVFP4",), embd=320, vocabulary=323, scales=True),
 )
 
 
@@ -88,8 +91,10 @@ def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "output_norm.weight", (e,)
     if shape.untied:
         yield "output.weight", (e, shape.vocabulary)
-        if shape.biases and a.output_bias:
-            yield "output.bias", (shape.vocabulary,)
+        if shape.scales and shape.types == ("NVFP4",):
+            yield from _scales("output")
+    if shape.biases and a.output_bias:
+        yield "output.bias", (shape.vocabulary,)
     if shape.rope_factors:
         yield "rope_freqs.weight", (shape.head_dim // 2,)
     for i in range(shape.layers):
@@ -97,18 +102,29 @@ def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield p + "attn_norm.weight", (e,)
         for part, rows in (("q", q), ("k", kv), ("v", kv)):
             yield f"{p}attn_{part}.weight", (e, rows)
+            if shape.scales:
+                yield from _scales(f"{p}attn_{part}")
             if shape.biases:
                 yield f"{p}attn_{part}.bias", (rows,)
             if a.qk_norm and part != "v":
                 yield f"{p}attn_{part}_norm.weight", (shape.head_dim,)
         yield p + "attn_output.weight", (q, e)
+        if shape.scales:
+            yield from _scales(p + "attn_output")
         if shape.biases and a.output_projection_bias:
             yield p + "attn_output.bias", (e,)
         yield p + "ffn_norm.weight", (e,)
         for part, dims in (("gate", (e, ff)), ("up", (e, ff)), ("down", (ff, e))):
             yield f"{p}ffn_{part}.weight", dims
+            if shape.scales:
+                yield from _scales(f"{p}ffn_{part}")
             if shape.biases and a.feed_forward_bias:
                 yield f"{p}ffn_{part}.bias", dims[1:]
+
+
+def _scales(matrix: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{matrix}.scale", (1,)
+    yield f"{matrix}.input_scale", (1,)
 
 
 def _tensor(shape: Shape, number: int, name: str, dims: tuple[int, ...]) -> Tensor:
@@ -117,7 +133,7 @@ def _tensor(shape: Shape, number: int, name: str, dims: tuple[int, ...]) -> Tens
         values = _stream.plain(dims[0], seed) / np.float32(16)
         if name == "rope_freqs.weight":
             values = np.float32(1) + np.arange(dims[0], dtype=np.float32) / np.float32(8)
-        elif name.endswith("norm.weight"):
+        elif name.endswith(("norm.weight", "scale")):
             values = values + np.float32(1)
         return Tensor(name, dims, _stream.TYPE_IDS["F32"], values)
     type_name = shape.types[number % len(shape.types)]
