@@ -88,7 +88,7 @@ def command(
     text = grammar.read_text("utf-8", "surrogateescape") if grammar is not None else None
     asked = _Asked(max_tokens, list(stop), n_probs or 0, post_sampling_probs, text, sampling_request(sampling))
     with (
-        _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact) as engine,
+        _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact, asked.constrained) as engine,
         _start(engine, chat, asked) as completion,
     ):
         if as_json:
@@ -111,6 +111,11 @@ class _Asked:
     post_sampling_probs: bool
     grammar: str | None
     sampling: dict[str, Any]
+
+    @property
+    def constrained(self) -> bool:
+        """Whether a grammar binds the answer or probabilities are told."""
+        return self.grammar is not None or self.n_probs > 0
 
 
 def _model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> tuple[str | None, str | None]:
@@ -201,8 +206,13 @@ def _open(
     llama_threads: int,
     cache_type: CacheType,
     inexact: bool,
+    warm: bool,
 ) -> Engine:
-    """Verify the file, then load it; each with its progress on a terminal."""
+    """Verify the file, then load it; each with its progress on a terminal.
+
+    Args:
+        warm: a grammar or probabilities are asked for.
+    """
     from bankml.cli.progress import bars
     from bankml.core.engine import Engine
     from bankml.core.pins import measure, resolve_model, verify
@@ -227,6 +237,8 @@ def _open(
             inexact=inexact,
             progress=progress,
         )
+        if warm:
+            engine.warm(progress)
     if engine.inexact is not None:
         click.echo(f"bankml: the answer is not exact: {engine.inexact}", err=True)
     return engine

@@ -114,6 +114,7 @@ def _open(
             inexact=inexact,
             progress=progress,
         )
+        engine.warm(progress)
     if engine.inexact is not None:
         click.echo(f"bankml serve: answers are not exact: {engine.inexact}", err=True)
     # A template that does not run is refused at the start, as llama-server does, not at the first request.

@@ -11,6 +11,8 @@ import os
 from functools import cache as once
 from pathlib import Path
 
+from bankml.kernels.folders import hold, sweep
+
 
 @once
 def _source_hash() -> str:
@@ -23,10 +25,15 @@ def _source_hash() -> str:
 
 
 def prepare(cache: Path) -> Path:
-    """Point numba's cache at a folder of its own for these sources and this instruction set; returns that folder."""
+    """Point numba's cache at a folder of its own for these sources and this instruction set; returns that folder.
+
+    Folders of other versions that nothing has used for long are removed.
+    """
     wanted = os.environ.get("BANKML_ISA", "host")
     folder = cache / "kernels" / f"{_source_hash()}-{wanted}"
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if hold(folder):
+        sweep(folder)
     # Where Intel's library is installed, numba would put its expf in place of the C library's: other bits.
     os.environ["NUMBA_DISABLE_INTEL_SVML"] = "1"
     return folder

@@ -179,11 +179,46 @@ def rehash(m):
         m[m[SET_HASH] + place] = state
 
 
+@njit(types.void(_A, _N, _N, _N), **_options)
+def _sort(m, start, size, room):
+    """Sort a part of the machine by merging runs, through room of the same size.
+
+    A set comes as runs, most often one that falls: a quicksort takes the square of its size for some of those.
+    """
+    falls = rises = True
+    for i in range(start + 1, start + size):
+        falls = falls and m[i - 1] > m[i]
+        rises = rises and m[i - 1] < m[i]
+    if rises:
+        return
+    if falls:
+        for i in range(size // 2):
+            m[start + i], m[start + size - 1 - i] = m[start + size - 1 - i], m[start + i]
+        return
+    width = 1
+    while width < size:
+        for low in range(0, size, 2 * width):
+            middle, high = min(low + width, size), min(low + 2 * width, size)
+            a, b = low, middle
+            for i in range(low, high):
+                if a < middle and (b >= high or m[start + a] <= m[start + b]):
+                    m[room + i] = m[start + a]
+                    a += 1
+                else:
+                    m[room + i] = m[start + b]
+                    b += 1
+        for i in range(size):
+            m[start + i] = m[room + i]
+        width *= 2
+
+
 @njit(_N(_A, _N), **_options)
 def intern(m, size):
     """The state of the gathered set."""
+    # Sorting and storing a set costs more than gathering it.
+    m[WORK] += 4 * size
+    _sort(m, m[GATHERED], size, m[TODO])
     found = m[m[GATHERED] : m[GATHERED] + size]
-    found.sort()
     mask = m[SET_MASK]
     place = np.int64(_set_mix(found, 0, size) & np.uint64(mask))
     while m[m[SET_HASH] + place] >= 0:
@@ -276,6 +311,7 @@ def _match_partial(m, element, value, remain):
         elif remain == 3:
             low = 1 << 16
     while True:
+        m[WORK] += 1
         if m[m[KIND] + element + 1] == CHAR_RNG_UPPER:
             if value_of(m, element) <= high and low <= value_of(m, element + 1):
                 return positive
@@ -323,19 +359,23 @@ def advance(m, state, cls):
     return result
 
 
-@njit(_B(_A, _N, _N, _N), **_options)
+@njit(_N(_A, _N, _N, _N), **_options)
 def partial_fits(m, state, value, remain):
-    """Whether any stack could go on with an unfinished UTF-8 sequence."""
+    """1 when some stack could go on with an unfinished UTF-8 sequence, 0 when none; -1 when that takes too much work."""
+    if m[WORK] > m[BUDGET]:
+        m[FULL] = FULL_BUDGET
+        return np.int64(-1)
     for i in range(m[m[SET_START] + state], m[m[SET_START] + state + 1]):
         node = m[m[SETS] + i]
         if node > 0 and m[m[KIND] + m[m[ELEMENT] + node]] < TOKEN and _match_partial(m, m[m[ELEMENT] + node], value, remain):
-            return True
-    return False
+            return np.int64(1)
+    return np.int64(0)
 
 
 @njit(_B(_A, _N, _N), **_options)
 def token_fits(m, state, token):
     """Whether a token terminal on top of a stack takes the token."""
+    m[WORK] += m[m[SET_START] + state + 1] - m[m[SET_START] + state]
     for i in range(m[m[SET_START] + state], m[m[SET_START] + state + 1]):
         node = m[m[SETS] + i]
         if node > 0:

@@ -95,7 +95,7 @@ def fits(m, state, token, points, count, value, remain):
             return state
     if remain == 0:
         return np.int64(1)
-    return np.int64(partial_fits(m, state, value, remain))
+    return partial_fits(m, state, value, remain)
 
 
 @njit(_N(_A, _N, _N, _N), **_options)

@@ -21,6 +21,7 @@ from bankml.kernels.grammar import (
     SETS,
     STEP,
     TOKEN,
+    WORK,
     advance,
     partial_fits,
     value_of,
@@ -195,11 +196,13 @@ def _force(m, trie, marks, order, places, state, at, mask):
         if token < places.size:
             place = np.int64(places[token])
         is_not = m[m[KIND] + m[m[ELEMENT] + node]] != TOKEN
+        m[WORK] += 1
         child = at + 1
         while child < trie[at, END]:
             if marks[child, SYMBOL] >= 0:
                 first, last = np.int64(trie[child, TOKENS]), np.int64(trie[trie[child, END], TOKENS])
                 if is_not:
+                    m[WORK] += last - first
                     for j in range(first, last):
                         if j != place:
                             mask[order[j]] = 1
@@ -228,7 +231,10 @@ def walk(m, trie, marks, order, places, open_values, open_remains, state, states
         before = states[d - 1]
         cls = np.int64(marks[i, SYMBOL])
         if cls < 0:
-            if partial_fits(m, before, open_values[-1 - cls], open_remains[-1 - cls]):
+            fits_open = partial_fits(m, before, open_values[-1 - cls], open_remains[-1 - cls])
+            if fits_open < 0:
+                return np.int64(-1)
+            if fits_open > 0:
                 for j in range(trie[i, TOKENS], trie[i + 1, TOKENS]):
                     mask[order[j]] = 1
             i += 1

@@ -149,6 +149,7 @@ class Grammar:
         if after == 0:
             raise _rejected(piece, token)
         self._state, self._value, self._remain = after, value, remain
+        self._machine.granted()
         if self._machine.large():
             self._state = self._machine.restart(after)
 

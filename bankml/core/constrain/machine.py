@@ -21,7 +21,9 @@ _ROOMS: Final = {
     kernel.N_SETS: (kernel.SET_ROOM, 1 << 13, 1 << 23),
 }
 """What may be full: where its room stands, its first and its largest room. All of it is less than 256 MiB."""
-_WORK: Final = 300_000_000
+_WORK: Final = 30_000_000
+"""Work that is granted at first, about half a second of it; each token brings the second number more, up to the first."""
+_WORK_A_TOKEN: Final = 5_000_000
 MAX_POINT: Final = 1 << 22
 """One more than the largest value that lenient UTF-8 gives."""
 
@@ -68,6 +70,7 @@ class Machine:
             kernel.ALT_ELEMENT: alt_element,
             kernel.BOUNDS: self.bounds.astype(np.int32),
         }
+        self._left = _WORK
         self._begin()
 
     def ask(self, question: Callable[..., int], *rest: Any) -> int:
@@ -76,12 +79,17 @@ class Machine:
         Raises:
             Refusal: ``grammar.limit`` when the grammar takes more work or memory than bankml grants.
         """
-        self._array[kernel.WORK] = 0
+        self._array[kernel.WORK], self._array[kernel.BUDGET] = 0, self._left
         while True:
             answer = int(question(self._array, *rest))
             if answer >= 0:
+                self._left -= min(int(self._array[kernel.WORK]), self._left)
                 return answer
             self._grow(int(self._array[kernel.FULL]))
+
+    def granted(self) -> None:
+        """A token was taken: more work is granted."""
+        self._left = min(self._left + _WORK_A_TOKEN, _WORK)
 
     def stacks(self, state: int) -> Ints:
         """The nodes of a state."""
@@ -129,7 +137,7 @@ class Machine:
         self._rooms[used] = min(4 * self._rooms[used], self._most(used))
         old = self._array
         new = self._made()
-        for counter in (*_ROOMS, kernel.STAMP, kernel.WORK):
+        for counter in (*_ROOMS, kernel.STAMP, kernel.WORK, kernel.BUDGET):
             new[counter] = old[counter]
         for section in range(kernel.KIND, kernel.HEAD):
             if section not in (kernel.NODE_HASH, kernel.SET_HASH):
@@ -174,7 +182,7 @@ class Machine:
         array[array[kernel.NODE_HASH] :] = -1
         for used, (room, _, _) in _ROOMS.items():
             array[room] = self._rooms[used]
-        array[kernel.CLASSES], array[kernel.BUDGET] = len(self.bounds), _WORK
+        array[kernel.CLASSES] = len(self.bounds)
         array[kernel.NODE_MASK], array[kernel.SET_MASK] = sizes[kernel.NODE_HASH] - 1, sizes[kernel.SET_HASH] - 1
         return array
 

@@ -141,10 +141,17 @@ class Engine:
 
     @cached_property
     def vocabulary(self) -> VocabularyTrie:
-        """The vocabulary as grammars ask it, made when the first grammar comes."""
+        """The vocabulary as grammars ask it, made when it is first asked for."""
         from bankml.core.constrain.trie import VocabularyTrie
 
         return VocabularyTrie.of(self.tokenizer)
+
+    def warm(self, progress: Callable[[str, int, int | None], None] | None = None) -> None:
+        """Make now what a first answer under a grammar, or with probabilities, would else wait for."""
+        from bankml.core.model.compile import compile_constrained
+
+        compile_constrained(progress)
+        _ = self.vocabulary
 
     def check(self, prompt: Sequence[int]) -> None:
         """Refuse a prompt that has tokens which the vocabulary has not, or leaves no room for an answer.
