@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bankml.core.gguf.types import TYPES
 from bankml.core.refusal import Refusal
 from bankml.core.serve import fields, shapes
 from bankml.core.serve.app import EventStream
+from bankml.core.serve.props import file_type
 from bankml.core.serve.receipt import text_sha256
 from bankml.core.serve.request import read_chat
 
@@ -90,3 +93,14 @@ def test_a_continued_message_is_the_beginning_of_the_answer() -> None:
     with pytest.raises(Refusal) as caught:
         read_chat({"messages": [*HI, {"role": "assistant", "content": "One,", "reasoning_content": "Hm."}]})
     assert caught.value.status == 501
+
+
+@pytest.mark.parametrize(
+    ("most", "guess"),
+    [("TQ1_0", "TQ1_0 - 1.69 bpw ternary"), ("NVFP4", "NVFP4"), ("Q4_K", "Q4_K - Medium"), ("MXFP4", "all F32")],
+)
+def test_a_file_type_is_guessed_as_the_reference_does(most: str, guess: str) -> None:
+    ids = {kind.name: kind.id for kind in TYPES.values()}
+    tensors = {name: SimpleNamespace(type_id=ids[kind]) for name, kind in (("a", "F32"), ("b", most), ("c", most))}
+    gguf: Any = SimpleNamespace(get=lambda key: None, tensors=tensors)
+    assert file_type(gguf) == f"(guessed) {guess}"

@@ -56,8 +56,8 @@ _FILE_TYPES = {
     40: "Q1_0",
     41: "Q2_0",
 }
-# The type that most tensors have -> general.file_type, where the file does not say.
-_GUESSES = {"F32": 0, "F16": 1, "BF16": 32, "Q2_K": 10, "Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18}
+# The type that most tensors have -> general.file_type, where the file does not say; of MXFP4 the reference knows none.
+_GUESSES = {"F32": 0, "F16": 1, "BF16": 32, "Q2_K": 10, "Q3_K": 12, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "MXFP4": 0}
 _VOCAB_TYPES = {"no_vocab": 0, "none": 0, "llama": 1, "gpt2": 2, "bert": 3, "t5": 4, "rwkv": 5, "plamo2": 6}
 
 
