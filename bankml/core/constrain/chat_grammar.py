@@ -7,18 +7,18 @@ Source: common_chat_templates_apply (common/chat.cpp), peg_generator::generate_p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.constrain import json_text
-from bankml.core.constrain.chat_formats import Reading, binds, build
+from bankml.core.constrain.chat_formats import Reading, binds, build, format_name, triggers
 from bankml.core.constrain.peg_grammar import grammar_of_parser
 from bankml.core.constrain.schema_nodes import PREFIX, Document, read_document
 from bankml.core.refusal import Refusal
 from bankml.core.text.template_request import read_request
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.peg import Parser
+    from bankml.core.constrain.peg_nodes import Parser
     from bankml.core.text.template import ChatTemplate, Prompt
     from bankml.core.text.template_request import ChatRequest
 
@@ -33,12 +33,18 @@ class ChatGrammar:
         text: the grammar, GBNF; None where no schema binds the answer.
         prefill: the generation prompt, whose tokens the grammar goes over before the answer's first one.
         parser: what tells the answer's content and reasoning apart.
+        format: the reference's name of the way in which the parser's findings are read.
+        preserved: texts that stay in the answer where they are control tokens.
+        triggers: what the reference names with the grammar, type and text.
         warnings: what of the schema the grammar does not hold to.
     """
 
     text: str | None
     prefill: bytes
     parser: Parser
+    format: str
+    preserved: tuple[bytes, ...]
+    triggers: tuple[tuple[int, str], ...] = ()
     warnings: list[str] = field(default_factory=list)
 
 
@@ -106,15 +112,18 @@ def _made(prompt: Prompt, request: ChatRequest, template: ChatTemplate) -> ChatG
             generation_prompt=prompt.generation_prompt.decode("utf-8", "surrogateescape"),
             continues=prompt.continues,
             schema=document,
-            extracts=request.extracts_reasoning,
+            extracts=request.reasoning_format != "none",
             thinks=request.enable_thinking,
             parallel=template.caps["supports_parallel_tool_calls"] if parallel is None else parallel,
         )
     )
+    style = prompt.style
+    unbound = ChatGrammar(None, prompt.generation_prompt, parser, format_name(style), style.preserved)
     if not bound:
-        return ChatGrammar(None, prompt.generation_prompt, parser)
+        return unbound
     grammar = grammar_of_parser(parser)
-    return ChatGrammar(grammar.text.decode("utf-8", "surrogateescape"), prompt.generation_prompt, parser, grammar.warnings)
+    text = grammar.text.decode("utf-8", "surrogateescape")
+    return replace(unbound, text=text, triggers=triggers(style), warnings=grammar.warnings)
 
 
 def _of_chat(refusal: Refusal, prompt: Prompt) -> Refusal:

@@ -1,175 +1,48 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Parsers of answers, as the reference builds them: numbered nodes, from which it makes grammars and with which it reads.
+"""Builds parsers of answers as the reference does: numbered nodes, of which it makes grammars and with which it reads.
 
 The numbers stand in the names of rules, so nodes are made in the order in which the reference's compiled code makes them:
 of ``a + b`` and ``a | b`` the right side first, of ``a << b`` the left one.
 
-Source: common_peg_arena, common_peg_parser_builder (common/peg-parser.cpp); common_chat_peg_builder (common/chat-peg-parser.cpp).
+Source: common_peg_parser_builder (common/peg-parser.cpp); common_chat_peg_builder (common/chat-peg-parser.cpp).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
+from bankml.core.constrain.peg_nodes import (
+    CONTENT,
+    JSON_VALUE,
+    REASONING,
+    Ahead,
+    Atomic,
+    Character,
+    Chars,
+    Choice,
+    End,
+    Gbnf,
+    Including,
+    Literal,
+    Node,
+    Parser,
+    Quoted,
+    Reference,
+    Repeat,
+    Rule,
+    Schema,
+    Sequence,
+    Space,
+    Tag,
+    Until,
+)
 from bankml.core.constrain.schema_nodes import Document
 
-CONTENT: Final = "content"
-REASONING: Final = "reasoning"
-JSON_VALUE: Final = "json-value"
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9-]+")
 _WHITE: Final = b" \t\n\v\f\r"
-
-
-@dataclass(frozen=True)
-class Node:
-    """A parser that matches nothing, and always."""
-
-
-@dataclass(frozen=True)
-class End(Node):
-    """The end of the text."""
-
-
-@dataclass(frozen=True)
-class Character(Node):
-    """One character; only a place where a rule will stand."""
-
-
-@dataclass(frozen=True)
-class Space(Node):
-    """Any number of blanks."""
-
-
-@dataclass(frozen=True)
-class Literal(Node):
-    """These bytes."""
-
-    text: bytes
-
-
-@dataclass(frozen=True)
-class Sequence(Node):
-    """One after the other."""
-
-    children: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Choice(Node):
-    """The first that does not fail."""
-
-    children: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Repeat(Node):
-    """The child at least and at most so many times; -1 for no bound."""
-
-    child: int
-    least: int
-    most: int
-
-
-@dataclass(frozen=True)
-class Ahead(Node):
-    """What follows is the child, or is not; nothing is consumed."""
-
-    child: int
-    wanted: bool
-
-
-@dataclass(frozen=True)
-class Chars(Node):
-    """Characters of an ASCII class, at least and at most so many."""
-
-    pattern: str
-    least: int
-    most: int
-
-
-@dataclass(frozen=True)
-class Quoted(Node):
-    """What stands between double quotes."""
-
-
-@dataclass(frozen=True)
-class Until(Node):
-    """Everything before the first of these marks; with none, everything."""
-
-    marks: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class Including(Node):
-    """The child, which ends with one of these marks; a grammar takes everything up to and with the mark."""
-
-    child: int
-    marks: tuple[bytes, ...]
-
-
-@dataclass(frozen=True)
-class Schema(Node):
-    """The child; a grammar takes what the schema describes."""
-
-    child: int
-    name: str
-    document: Document = field(compare=False)
-
-
-@dataclass(frozen=True)
-class Rule(Node):
-    """The child, under a name."""
-
-    name: str
-    child: int
-    trigger: bool = False
-
-
-@dataclass(frozen=True)
-class Reference(Node):
-    """The rule of that name; gone once the parser is built."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Atomic(Node):
-    """The child, of which nothing is taken before it is complete."""
-
-    child: int
-
-
-@dataclass(frozen=True)
-class Tag(Node):
-    """The child, whose text is content or reasoning."""
-
-    child: int
-    tag: str
-
-
-@dataclass(frozen=True)
-class Gbnf(Node):
-    """The child; a grammar has this text in its place."""
-
-    child: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Parser:
-    """A finished parser.
-
-    Attributes:
-        rules: name to node.
-        root: the node that reads an answer.
-    """
-
-    nodes: list[Node]
-    rules: dict[str, int]
-    root: int
 
 
 class Part:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from bankml.core.constrain.peg import (
+from bankml.core.constrain.peg_nodes import (
     Atomic,
     Character,
     Chars,
@@ -201,6 +201,8 @@ def _scan(book: RuleBook, prefix: str, words: tuple[bytes, ...], rule: Callable[
     ``rule`` is given the characters that complete a word, and those that lead to each other state but the first.
     """
     automaton = _Automaton(words)
+    if automaton.ends[0]:
+        book.add(prefix, "|")
     for state in range(len(automaton.children)):
         if automaton.ends[state]:
             continue

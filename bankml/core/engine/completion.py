@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -33,7 +33,7 @@ class Step:
     """What one token brought.
 
     Attributes:
-        text: what may be released now, often nothing.
+        released: what may be released now, often nothing.
         token: the token.
         count: how many tokens the answer has so far.
         eog: the token ends the answer.
@@ -41,12 +41,17 @@ class Step:
         measured: its probabilities, where they were asked for.
     """
 
-    text: str
+    released: bytes
     token: int
     count: int
     eog: bool
     whole: bool
     measured: Measured | None = None
+
+    @property
+    def text(self) -> str:
+        """What may be released now, as text."""
+        return self.released.decode("utf-8", "replace")
 
 
 class Completion:
@@ -79,6 +84,7 @@ class Completion:
         stop: Sequence[str],
         cache_prompt: bool,
         alive: Callable[[], bool] | None,
+        preserved: Collection[int] = (),
         measure: Measure | None = None,
     ) -> None:
         self.prompt = list(prompt)
@@ -102,6 +108,7 @@ class Completion:
         self._max_tokens = max_tokens
         self._cache_prompt = cache_prompt
         self._alive = alive
+        self._preserved = frozenset(preserved)
         self._released = Release(stop)
         self._cancel = threading.Event()
         self._asked = time.perf_counter()
@@ -165,6 +172,11 @@ class Completion:
         return self._released.text.decode("utf-8", "replace")
 
     @property
+    def raw_bytes(self) -> bytes:
+        """All text, as the tokens have it."""
+        return bytes(self._released.text)
+
+    @property
     def text(self) -> str:
         """All text, as a chat gives it: without the bytes of a character cut at the end, unless there is nothing else."""
         whole = self._released.text
@@ -223,7 +235,7 @@ class Completion:
         """Release text and see whether this is the end. Source: process_token, tools/server/server-context.cpp."""
         engine = self._engine
         eog = token in engine.eog
-        text = self._released.push(engine.tokenizer.piece(token), eog)
+        text = self._released.push(engine.tokenizer.piece(token, special=token in self._preserved), eog)
         if self._released.stop_word is not None:
             self.stop_type = "word"
         if len(engine.slot.tokens) + 1 >= engine.n_ctx:
@@ -237,4 +249,4 @@ class Completion:
         if self._probabilities is not None and self._released.whole:
             measured = Measured(self._probabilities, text)
             self.measured.append(measured)
-        return Step(text.decode("utf-8", "replace"), token, len(self.tokens), eog, self._released.whole, measured)
+        return Step(text, token, len(self.tokens), eog, self._released.whole, measured)

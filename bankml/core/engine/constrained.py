@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from bankml.core.text.tokenizer import Tokenizer
 
 
-def read_grammar(text: str, tokenizer: Tokenizer, vocabulary: VocabularyTrie) -> Grammar:
+def read_grammar(text: str, tokenizer: Tokenizer, vocabulary: VocabularyTrie, prefill: bytes = b"") -> Grammar:
     """The grammar of a request.
+
+    Args:
+        prefill: the end of the prompt, over which the grammar goes before the answer.
 
     Raises:
         Refusal: ``grammar.*``, in the words in which llama-server refuses every grammar that it cannot read; the reason is
             the hint.
     """
     try:
-        return Grammar.parse(text, tokenizer=tokenizer, vocabulary=vocabulary)
+        grammar = Grammar.parse(text, tokenizer=tokenizer, vocabulary=vocabulary)
     except Refusal as refusal:
         raise Refusal(
             refusal.code,
@@ -35,6 +38,22 @@ def read_grammar(text: str, tokenizer: Tokenizer, vocabulary: VocabularyTrie) ->
             allowed=refusal.allowed,
             hint=refusal.message,
         ) from None
+    _go_over(grammar, tokenizer, prefill)
+    return grammar
+
+
+def _go_over(grammar: Grammar, tokenizer: Tokenizer, prefill: bytes) -> None:
+    """Let the grammar go over the end of the prompt. What does not fit is refused in llama-server's words, which lose the reason.
+
+    Source: common_sampler_init, common/sampling.cpp.
+    """
+    for i, token in enumerate(tokenizer.encode(prefill, add_special=False, parse_special=True)):
+        if i == 0 and tokenizer.piece(token, special=True)[:1].isspace() and not prefill[:1].isspace():
+            continue
+        try:
+            grammar.accept(token)
+        except Refusal as refusal:
+            raise Refusal(refusal.code, "Failed to initialize samplers: std::exception", hint=refusal.message) from None
 
 
 class Constrained(Sampler):

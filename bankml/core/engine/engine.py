@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -182,6 +182,8 @@ class Engine:
         cache_prompt: bool = True,
         alive: Callable[[], bool] | None = None,
         grammar: str | None = None,
+        prefill: bytes = b"",
+        preserved: Collection[int] = (),
         n_probs: int = 0,
         post_sampling_probs: bool = False,
     ) -> Completion:
@@ -197,6 +199,8 @@ class Engine:
             cache_prompt: use what the slot holds already.
             alive: asked before every micro-batch and every token; False stops.
             grammar: GBNF that the answer must fit; None or an empty text does not bind it.
+            prefill: the end of the prompt, over which the grammar goes before the answer.
+            preserved: control tokens whose text is part of the answer.
             n_probs: measure each token among so many of the most probable ones; 0 or less measures nothing.
             post_sampling_probs: measure after the sampler chain and not before it.
 
@@ -210,11 +214,12 @@ class Engine:
         return Completion(
             self,
             prompt,
-            self._constrained(sampler, grammar) if grammar else sampler,
+            self._constrained(sampler, grammar, prefill) if grammar else sampler,
             max_tokens=-1 if max_tokens is None else max_tokens,
             stop=stop,
             cache_prompt=cache_prompt,
             alive=alive,
+            preserved=preserved,
             measure=self._measure(n_probs, post_sampling_probs) if n_probs > 0 else None,
         )
 
@@ -223,10 +228,10 @@ class Engine:
 
         return SampledProbs(n_probs) if post_sampling_probs else Logprobs(self.model.n_vocab, n_probs)
 
-    def _constrained(self, sampler: Sampler, grammar: str) -> Constrained:
+    def _constrained(self, sampler: Sampler, grammar: str, prefill: bytes) -> Constrained:
         from bankml.core.engine.constrained import Constrained, read_grammar
 
-        return Constrained(sampler, read_grammar(grammar, self.tokenizer, self.vocabulary))
+        return Constrained(sampler, read_grammar(grammar, self.tokenizer, self.vocabulary, prefill))
 
     def close(self) -> None:
         """Let go of weights, cells and file."""

@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
         "grammar",
         "schema",
         "constrained",
+        "chat",
     )
 }
 

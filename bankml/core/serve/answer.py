@@ -8,7 +8,7 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -33,7 +33,7 @@ async def parse(body: bytes) -> Any:
     return read_json(body) if len(body) < OFFLOAD_BYTES else await asyncio.to_thread(read_json, body)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Prepared:
     """A request made ready for the engine.
 
@@ -42,6 +42,8 @@ class Prepared:
         seed: as the request or the file has it; 0xFFFFFFFF asks for any.
         stop: the strings that end the answer.
         grammar: GBNF that binds the answer, empty for none.
+        prefill: the end of the prompt, over which the grammar goes before the answer.
+        preserved: control tokens whose text is part of the answer.
         since: ``time.perf_counter()`` when the request came.
     """
 
@@ -54,6 +56,8 @@ class Prepared:
     stop: list[str]
     grammar: str
     since: float
+    prefill: bytes = b""
+    preserved: Collection[int] = ()
 
 
 def with_seed(params: SamplingParams) -> SamplingParams:
@@ -72,6 +76,8 @@ class Answer(Generic[P]):
 
     Attributes:
         index: which of the request's answers this is.
+        text: what was told.
+        reasoning: what was told apart from it.
         logprobs: the hash of the probabilities that it carried.
         has_new_line: whether a line end was sent.
         note: what the log row says of it.
@@ -83,6 +89,7 @@ class Answer(Generic[P]):
     index: int
     identity: str
     text: str = ""
+    reasoning: str = ""
     logprobs: ListHash = field(default_factory=ListHash)
     has_new_line: bool = False
     note: str = ""
@@ -113,6 +120,8 @@ class Answer(Generic[P]):
             n_probs=request.n_probs,
             post_sampling_probs=request.post_sampling_probs,
             grammar=prepared.grammar,
+            prefill=prepared.prefill,
+            preserved=prepared.preserved,
         )
 
     def told(self, measured: list[Measured]) -> list[Entry]:
@@ -177,6 +186,7 @@ class Answer(Generic[P]):
             self.resident.origin(self.prepared.engine),
             request=self.prepared.body,
             text=self.text,
+            reasoning=self.reasoning,
             prompt_tokens=completion.prompt_tokens,
             completion_tokens=completion.completion_tokens,
             cache_n=completion.cached_tokens,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.serve import shapes
 from bankml.core.serve.answer import Answer, Prepared, parse, with_seed
+from bankml.core.serve.constraint import constraint
 from bankml.core.serve.logprobs import Entry
 from bankml.core.serve.request import ChatRequest, read_chat
 from bankml.core.serve.resident import Resident
@@ -18,21 +19,28 @@ from bankml.core.serve.verbose import chat_settings, verbose
 from bankml.core.serve.worker import Begun, Ended, counted
 
 if TYPE_CHECKING:
+    from bankml.core.constrain.chat_grammar import ChatGrammar
+    from bankml.core.constrain.content import Content
+    from bankml.core.constrain.peg_read import Said
     from bankml.core.engine import Completion, Engine
-    from bankml.core.sampling import SamplingParams
-    from bankml.core.text.template import Prompt
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PreparedChat(Prepared):
     """A chat made ready for the engine.
 
     Attributes:
-        prompt: what the template made of it.
+        chat: how its answer is read.
     """
 
     request: ChatRequest
-    prompt: Prompt
+    chat: ChatGrammar
+
+    def content(self) -> Content:
+        """What will tell the answer's content and reasoning."""
+        from bankml.core.constrain.content import Content
+
+        return Content(self.chat, self.request.silent_prefill)
 
 
 async def prepare(resident: Resident, body: bytes) -> PreparedChat:
@@ -44,7 +52,19 @@ async def prepare(resident: Resident, body: bytes) -> PreparedChat:
     since = time.perf_counter()
     request = read_chat(await parse(body))
     engine = await resident.acquire()
-    prompt, tokens, params = await asyncio.to_thread(_ready, engine, request)
+    return await asyncio.to_thread(_ready, engine, request, body, since)
+
+
+def _ready(engine: Engine, request: ChatRequest, body: bytes, since: float) -> PreparedChat:
+    from bankml.core.constrain.chat_grammar import grammar_on
+    from bankml.core.sampling import resolve_params
+
+    prompt = engine.template.prompt(request.conversation)
+    chat = grammar_on(prompt, request.conversation, engine.template)
+    tokens = engine.tokenizer.encode(prompt.raw, add_special=True, parse_special=True)
+    params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
+    bound = constraint(request, chat)
+    engine.check(tokens)
     return PreparedChat(
         engine=engine,
         request=request,
@@ -53,20 +73,18 @@ async def prepare(resident: Resident, body: bytes) -> PreparedChat:
         params=with_seed(params),
         seed=params.seed,
         stop=[*request.stop, *prompt.stops],
-        grammar=request.grammar,
+        grammar=bound.grammar,
+        prefill=bound.prefill,
+        preserved=_preserved(engine, chat),
         since=since,
-        prompt=prompt,
+        chat=chat,
     )
 
 
-def _ready(engine: Engine, request: ChatRequest) -> tuple[Prompt, list[int], SamplingParams]:
-    from bankml.core.sampling import resolve_params
-
-    prompt = engine.template.prompt(request.conversation)
-    tokens = engine.tokenizer.encode(prompt.raw, add_special=True, parse_special=True)
-    params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
-    engine.check(tokens)
-    return prompt, tokens, params
+def _preserved(engine: Engine, chat: ChatGrammar) -> frozenset[int]:
+    """The tokens among the texts that the template preserves."""
+    cut = [engine.tokenizer.encode(text, add_special=False, parse_special=True) for text in chat.preserved]
+    return frozenset(tokens[0] for tokens in cut if len(tokens) == 1)
 
 
 async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
@@ -78,9 +96,14 @@ async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
     """
     request = answer.prepared.request
     completion = await answer.ended()
-    answer.text = request.prefill + completion.text
+    content = answer.prepared.content()
+    await asyncio.to_thread(content.push, completion.raw_bytes, last=True)
+    answer.text = content.said.content.decode("utf-8", "replace")
+    answer.reasoning = content.said.reasoning.decode("utf-8", "replace")
+    if not answer.text and not answer.reasoning:
+        answer.text = completion.raw_text
     numbers = counted(completion)
-    body = shapes.completion(answer.identity, answer.model, answer.text, completion.finish_reason, numbers)
+    body = shapes.completion(answer.identity, answer.model, answer.text, completion.finish_reason, numbers, answer.reasoning)
     told = await answer.told_whole(completion)
     if told:
         body["choices"][0]["logprobs"] = {"content": told}
@@ -92,7 +115,9 @@ async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
 
 
 def _verbose(answer: Answer[PreparedChat], completion: Completion, told: list[Entry]) -> dict[str, Any]:
-    return verbose(answer, completion, told, chat_settings(answer.prepared.prompt.generation_prompt))
+    prepared = answer.prepared
+    chat = chat_settings(prepared.chat, prepared.request, prepared.preserved, prepared.engine.tokenizer)
+    return verbose(answer, completion, told, chat)
 
 
 async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
@@ -104,26 +129,20 @@ async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
     """
     request = answer.prepared.request
     chunks = shapes.Chunks(answer.identity, answer.model)
-    prefill = request.prefill
-    unsaid = prefill if request.echo_prefill else ""
+    content = answer.prepared.content()
     async for item in answer.events():
         if isinstance(item, Begun):
             yield b""
         elif isinstance(item, Ended):
-            answer.text += unsaid
-            for chunk in _last_chunks(answer, item.completion, chunks):
+            last = _told(answer, chunks, content.push(b"", last=True))
+            for chunk in [*last, *_last_chunks(answer, item.completion, chunks, last)]:
                 yield shapes.event(chunk)
             yield shapes.DONE
-        else:
+        elif item.step.whole:
             step = item.step
-            deltas = []
             # As in llama-server: a first token that leaves a character unfinished opens no stream.
-            if step.count == 1 and step.whole:
-                deltas.append(chunks.role())
-            if step.text or (unsaid and deltas):
-                deltas.append(chunks.delta({"content": unsaid + step.text}))
-                answer.text += unsaid + step.text
-                unsaid = ""
+            deltas = [chunks.role()] if step.count == 1 else []
+            deltas += _told(answer, chunks, content.push(step.released))
             if deltas and step.measured is not None and step.measured.probabilities.top:
                 deltas[-1]["choices"][0]["logprobs"] = {"content": answer.told([step.measured])}
             if deltas and (item.stopped or request.timings_per_token):
@@ -132,7 +151,19 @@ async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
                 yield shapes.event(chunk)
 
 
-def _last_chunks(answer: Answer[PreparedChat], completion: Completion, chunks: shapes.Chunks) -> list[dict[str, Any]]:
+def _told(answer: Answer[PreparedChat], chunks: shapes.Chunks, said: Said) -> list[dict[str, Any]]:
+    """Chunks of what is newly told, and a note of it."""
+    reasoning, content = said.reasoning.decode("utf-8", "replace"), said.content.decode("utf-8", "replace")
+    answer.reasoning += reasoning
+    answer.text += content
+    told = [{"reasoning_content": reasoning}] if reasoning else []
+    return [chunks.delta(delta) for delta in (*told, *([{"content": content}] if content else []))]
+
+
+def _last_chunks(
+    answer: Answer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The chunks after the last text, which was ``told`` with them."""
     request = answer.prepared.request
     numbers = counted(completion)
     last = [chunks.delta({}, completion.finish_reason)]
@@ -140,7 +171,7 @@ def _last_chunks(answer: Answer[PreparedChat], completion: Completion, chunks: s
         last.append({**chunks.bare([]), "usage": shapes.usage(numbers)})
     last[-1]["timings"] = shapes.timings(numbers)
     if request.verbose:
-        last[0]["__verbose"] = _verbose(answer, completion, [])
+        [*told, *last][0]["__verbose"] = _verbose(answer, completion, [])
     # The event has the shape of a chunk that says nothing: clients read choices[0].delta of every event.
     last.append({"bankml_receipt": answer.receipt(completion), **chunks.delta({}, completion.finish_reason)})
     return last

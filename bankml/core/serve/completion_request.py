@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bankml.core.refusal import Refusal
+from bankml.core.serve.constraint import grammar_of_schema
 from bankml.core.serve.fields import COMPLETION, check_names, ignored_by_llama, unsupported
 from bankml.core.serve.json_reader import type_name
 from bankml.core.serve.request import AnswerRequest, boolean, probs, read_grammar, read_shared
@@ -58,14 +59,7 @@ def grammar_of_request(request: CompletionRequest) -> str:
     """
     if request.json_schema is None:
         return request.grammar
-    from bankml.core.constrain.schema import grammar_of
-
-    schema = {"type": "object"} if request.json_schema == {} else request.json_schema
-    try:
-        return grammar_of(schema).text.decode("utf-8", "replace")
-    except Refusal as refusal:
-        refusal.message = f"Field 'json_schema': \"json_schema\": {refusal.message}"
-        raise
+    return grammar_of_schema(request.json_schema)
 
 
 def _json_schema(body: dict[str, Any]) -> Any:

@@ -35,6 +35,7 @@ _EVERYWHERE = frozenset(
         "n_probs",
         "post_sampling_probs",
         "grammar",
+        "json_schema",
         "response_fields",
     }
 )
@@ -50,11 +51,12 @@ CHAT = _EVERYWHERE | frozenset(
         "reasoning_effort",
         "reasoning_format",
         "top_logprobs",
+        "response_format",
     }
 )
 """Read by the chat endpoint."""
 
-COMPLETION = _EVERYWHERE | frozenset({"prompt", "json_schema", "echo"})
+COMPLETION = _EVERYWHERE | frozenset({"prompt", "echo"})
 """Read by the endpoints that continue a text."""
 
 SAMPLING = frozenset(
@@ -125,10 +127,8 @@ def _unlimited(value: Any) -> bool:
 _ONLY_OFF: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tools": (_empty, "absent or empty"),
     "tool_choice": (lambda value: value in ("auto", "none"), '"auto" or "none"'),
-    "response_format": (lambda value: isinstance(value, dict) and value.get("type") == "text", 'absent or {"type": "text"}'),
     "functions": (_empty, "absent or empty"),
     "function_call": (lambda value: value in ("none", "auto"), '"none" or "auto"'),
-    "json_schema": (lambda value: False, "absent or null"),
     "grammar_lazy": (_empty, "false"),
     "grammar_triggers": (_empty, "absent or empty"),
     "preserved_tokens": (_empty, "absent or empty"),
@@ -263,5 +263,5 @@ def _check_type(name: str, value: Any) -> None:
         kinds, word = _WANTED[name]
         if not isinstance(value, kinds):
             raise ignored_by_llama(name, type_error(word, value), value, f"of type {word}")
-    if name == "continue_final_message" and not isinstance(value, bool):
-        raise unsupported(name, value, "true or false")
+    if name == "continue_final_message" and not isinstance(value, bool) and value not in ("content", "reasoning_content"):
+        raise ignored_by_llama(name, "means nothing", value, 'true, false, "content" or "reasoning_content"')

@@ -56,6 +56,7 @@ def receipt(
     ttft_ms: float | None,
     wall_ms: float,
     sampling: dict[str, Any],
+    reasoning: str = "",
     grammar: str = "",
     logprobs_sha256: str | None = None,
 ) -> dict[str, Any]:
@@ -66,7 +67,8 @@ def receipt(
         text: the answer as it was sent; of a stream what its events carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
-        grammar: GBNF that bound the answer; its hash is a member only where there was one.
+        reasoning: what was told as ``reasoning_content``; a member, its hash, only where there was some.
+        grammar: GBNF that bound the answer; a member, its hash, only where there was one.
         logprobs_sha256: of the probabilities that the answer carried; a member only when it carried some.
     """
     return {
@@ -89,6 +91,7 @@ def receipt(
         "ctx": origin.ctx,
         "cache_n": cache_n,
         "sampling": sampling,
+        **({"reasoning_sha256": text_sha256(reasoning)} if reasoning else {}),
         **({"grammar_sha256": text_sha256(grammar)} if grammar else {}),
         **({} if logprobs_sha256 is None else {"logprobs_sha256": logprobs_sha256}),
         "signed": False,

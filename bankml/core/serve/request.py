@@ -8,7 +8,8 @@ from typing import Any
 
 from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, in_limits, to_bool, to_int32
-from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed, unsupported
+from bankml.core.serve.constraint import read_schema_from
+from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed
 from bankml.core.serve.json_reader import type_error
 from bankml.core.serve.logprobs import MAX_PROBS
 from bankml.core.text.template_request import ChatRequest as Conversation
@@ -55,13 +56,15 @@ class ChatRequest(AnswerRequest):
 
     Attributes:
         conversation: what the template reads.
-        prefill: the text of a last message that the answer continues, and with which it begins.
-        echo_prefill: whether a stream says that text too.
+        schema_from: the member that the schema which binds the answer stands in, empty for none.
+        names_grammar: whether the request has a ``grammar``, be it empty or null.
+        silent_prefill: whether a continued message is not told again.
     """
 
     conversation: Conversation
-    prefill: str
-    echo_prefill: bool
+    schema_from: str
+    names_grammar: bool
+    silent_prefill: bool
     include_usage: bool
 
 
@@ -78,13 +81,15 @@ def read_chat(body: Any) -> ChatRequest:
     check_logprobs(body)
     shared = read_shared(body)
     echo = boolean(body, "echo", False)
+    schema_from = read_schema_from(body)
     return ChatRequest(
         **shared,
         n_probs=_n_probs(body),
         grammar=read_grammar(body),
         conversation=conversation,
-        prefill=_prefill(conversation),
-        echo_prefill=body.get("continue_final_message") is not True or echo,
+        schema_from=schema_from,
+        names_grammar="grammar" in body,
+        silent_prefill=body.get("continue_final_message") is True and not echo,
         include_usage=boolean(body.get("stream_options") or {}, "include_usage", False),
     )
 
@@ -123,16 +128,6 @@ def as_object(body: Any) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refusal("http.messages", "'messages' is required", where="/messages")
     return body
-
-
-def _prefill(conversation: Conversation) -> str:
-    """The text that a continued answer begins with."""
-    if not conversation.continues or not conversation.messages:
-        return ""
-    last = conversation.messages[-1]
-    if last.reasoning_content:
-        raise unsupported("reasoning_content", last.reasoning_content, "absent in a message that is to be continued")
-    return last.text()
 
 
 def _n_probs(body: dict[str, Any]) -> int:

@@ -88,12 +88,14 @@ def usage(counts: Counts) -> dict[str, Any]:
     }
 
 
-def completion(identity: str, model: str, content: str, finish_reason: str, counts: Counts) -> dict[str, Any]:
+def completion(
+    identity: str, model: str, content: str, finish_reason: str, counts: Counts, reasoning: str = ""
+) -> dict[str, Any]:
     """A whole answer, without the members that a request must ask for."""
     choice = {
         "finish_reason": finish_reason,
         "index": 0,
-        "message": {"role": "assistant", "content": content},
+        "message": {"role": "assistant", "content": content, **({"reasoning_content": reasoning} if reasoning else {})},
     }
     return {
         "choices": [choice],

@@ -14,11 +14,15 @@ from bankml.core.serve import shapes
 from bankml.core.serve.worker import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from bankml.core.constrain.chat_grammar import ChatGrammar
     from bankml.core.engine import Completion
     from bankml.core.sampling import SamplingParams
     from bankml.core.serve.answer import Answer
     from bankml.core.serve.logprobs import Entry
-    from bankml.core.serve.request import AnswerRequest
+    from bankml.core.serve.request import AnswerRequest, ChatRequest
+    from bankml.core.text.tokenizer import Tokenizer
 
 _SHORT_LEFT_OUT = (
     "dry_sequence_breakers",
@@ -100,14 +104,23 @@ def short_settings(params: SamplingParams) -> dict[str, Any]:
     return {name: value for name, value in settings(params).items() if name not in _SHORT_LEFT_OUT}
 
 
-def chat_settings(generation_prompt: bytes) -> dict[str, Any]:
+def chat_settings(chat: ChatGrammar, request: ChatRequest, preserved: Collection[int], tokenizer: Tokenizer) -> dict[str, Any]:
     """What the settings of a chat answer say of its template."""
+    reasoning_format = request.conversation.reasoning_format
     return {
-        "chat_format": "peg-native",
-        "reasoning_format": "deepseek",
-        "reasoning_in_content": False,
-        "generation_prompt": generation_prompt.decode("utf-8", "replace"),
+        "grammar_triggers": [_trigger(kind, text, tokenizer) for kind, text in chat.triggers],
+        "preserved_tokens": sorted(preserved),
+        "chat_format": chat.format,
+        "reasoning_format": reasoning_format,
+        "reasoning_in_content": request.stream and reasoning_format == "deepseek-legacy",
+        "generation_prompt": chat.prefill.decode("utf-8", "replace"),
     }
+
+
+def _trigger(kind: int, text: str, tokenizer: Tokenizer) -> dict[str, Any]:
+    """A word that is one token is told as that token."""
+    tokens = tokenizer.encode(text, add_special=False) if kind == 1 else []
+    return {"type": 0, "value": text, "token": tokens[0]} if len(tokens) == 1 else {"type": kind, "value": text}
 
 
 def verbose(answer: Answer[Any], completion: Completion, told: list[Entry], chat: dict[str, Any]) -> dict[str, Any]:

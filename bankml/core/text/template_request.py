@@ -37,7 +37,7 @@ class ChatRequest:
         continues: ``""``, or which part of the last message goes on: ``"auto"``, ``"content"``, ``"reasoning"``.
         kwargs: further variables for the template.
         json_schema: the schema that the answer must follow, None for none; any JSON value, as it was sent.
-        extracts_reasoning: whether the answer's reasoning is told apart from its content.
+        reasoning_format: how reasoning is told; ``none`` leaves it in the content.
         parallel_tool_calls: as asked for; None leaves it to the template.
     """
 
@@ -48,7 +48,7 @@ class ChatRequest:
     enable_thinking: bool = False
     kwargs: dict[str, Any] = field(default_factory=dict)
     json_schema: Any = None
-    extracts_reasoning: bool = True
+    reasoning_format: str = "deepseek"
     parallel_tool_calls: bool | None = None
 
 
@@ -68,7 +68,7 @@ def read_request(body: dict[str, Any]) -> ChatRequest:
         raise invalid(f"Invalid tool_choice: {choice}", "/tool_choice")
     request.add_generation_prompt = flag_or(body, "add_generation_prompt", True)
     _continuation(body, request)
-    request.extracts_reasoning = _reasoning_format(body) != "none"
+    request.reasoning_format = _reasoning_format(body)
     if isinstance(body.get("parallel_tool_calls"), bool):
         request.parallel_tool_calls = body["parallel_tool_calls"]
     if request.tools and choice != "none" and "grammar" in body:

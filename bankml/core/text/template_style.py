@@ -32,6 +32,47 @@ _FUNCTIONARY = b'set has_code_interpreter = tools | selectattr("type", "equalto"
 _NEMOTRON = (b"<SPECIAL_10>", b"<SPECIAL_11>", b"<SPECIAL_12>", b"<TOOL_RESPONSE>")
 
 
+_THINK = ("<think>", "</think>")
+_GEMMA = ("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|turn>")
+_LFM = ("<|tool_call_start|>", "<|tool_call_end|>", *_THINK)
+_COHERE_PAIRS = ("OF_TURN_TOKEN", "THINKING", "TEXT", "ACTION", "TOOL_RESULT")
+
+_PRESERVED: dict[str, tuple[str, ...]] = {
+    "Ministral 3": ("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"),
+    "GPT-OSS": ("<|channel|>", "<|constrain|>", "<|message|>", "<|start|>", "<|end|>"),
+    "Muse Glimmer": (
+        *("<|start|>", "<|message|>", "<|eom|>", "<|eot|>", "<atem:function_calls>", "<atem:invoke", "<atem:parameter"),
+        *("</atem:parameter>", "</atem:invoke>", "</atem:function_calls>"),
+    ),
+    "Functionary v3.2": (">>>all",),
+    "Kimi K2": (
+        *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>"),
+        *("<|tool_call_argument_begin|>", "<|tool_call_end|>", *_THINK),
+    ),
+    "Kimi K3": ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
+    "Ling 3": (
+        *(*_THINK, "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+        "<|role_end|>",
+    ),
+    "Cohere 2 MoE": (
+        *("<|CHATBOT_TOKEN|>", "<|USER_TOKEN|>", "<|SYSTEM_TOKEN|>"),
+        *(f"<|{side}_{name}|>" for name in _COHERE_PAIRS for side in ("START", "END")),
+    ),
+    "LFM2": (*_LFM, "<|tool_list_start|>", "<|tool_list_end|>"),
+    "LFM2.5": _LFM,
+    "GigaChat 3": ("<|message_sep|>\n\n", "<|role_sep|>\n"),
+    "MiniMax M3": ("]<]minimax[>[", "<tool_call>", "</tool_call>", "<mm:think>", "</mm:think>"),
+    "DeepSeek V4": ("｜DSML｜", *_THINK),
+    "DeepSeek V3.2": ("｜DSML｜", *_THINK),
+    "Gemma 4, old": _GEMMA,
+    "Gemma 4": _GEMMA,
+    "MiniCPM 5": ("<function", "<param", "</function>", "</param>", *_THINK),
+    "Qwen 3 Coder with reasoning": ("<tool_call>", "</tool_call>", *_THINK),
+    "Qwen 3 Coder": ("<tool_call>", "</tool_call>"),
+}
+"""By format: texts that stay in an answer where they are control tokens. Source: common/parsers/."""
+
+
 @dataclass
 class Wrapping:
     """The marks around content, and whether it always stands between them."""
@@ -50,26 +91,44 @@ class Style:
         source: its text.
         reasoning: marks around reasoning, where no format claims it.
         content: marks around content, likewise.
+        preserved: texts that stay in an answer where they are control tokens.
     """
 
     name: str
     source: bytes
     reasoning: Reasoning
     content: Wrapping
+    preserved: tuple[bytes, ...] = ()
 
 
 def named_style(name: str, source: bytes) -> Style:
     """The style of a format."""
-    return Style(name, source, Reasoning(), Wrapping())
+    return Style(name, source, Reasoning(), Wrapping(), tuple(text.encode() for text in _PRESERVED[name]))
 
 
 def find_style(source: bytes, render: Render, supports_tool_calls: bool) -> Style:
-    """The style of a template that no format claims."""
+    """The style of a template that no format claims. What it preserves of tool calls' marks is not among it."""
     reasoning = find_reasoning(render, supports_tool_calls)
     content = _content(render, reasoning)
+    preserved = _marks(reasoning, content)
     patch_reasoning(source, reasoning)
     _patch_content(source, content)
-    return Style("", source, reasoning, content)
+    preserved = _patched(source, preserved | _marks(reasoning, content))
+    return Style("", source, reasoning, content, tuple(sorted(preserved)))
+
+
+def _marks(reasoning: Reasoning, content: Wrapping) -> set[bytes]:
+    found = {each.strip(SPACES) for each in (reasoning.start, reasoning.end, content.start, content.end)}
+    return found - {b""}
+
+
+def _patched(source: bytes, preserved: set[bytes]) -> set[bytes]:
+    """What the reference preserves by the look of the source in place of what it found."""
+    if all(mark in source for mark in _NEMOTRON):
+        return {b"<SPECIAL_11>", b"</think>", b"<TOOLCALL>", b"</TOOLCALL>"}
+    if _FUNCTIONARY in source:
+        return {b"<|eot_id|>", b"<|eom_id|>", b"<function=", b">", b"</function>"}
+    return preserved
 
 
 def _content(render: Render, reasoning: Reasoning) -> Wrapping:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._answers import Step, compare_script, record_script
+from bankml.core.oracle.kinds._constrained_chats import chats
+from bankml.core.oracle.kinds.serve import LLAMA_THREADS, ask_app, asked_server
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
@@ -58,17 +61,23 @@ class Constrained:
     """Kind ``constrained``; options as for ``greedy``: ``ctx`` and ``threads``."""
 
     name = "constrained"
-    checks = "tokens, texts, endings and counts of answers under user grammars and JSON schemas"
+    checks = "tokens, texts, endings and counts of answers under grammars and schemas; chats in JSON mode, whole and streamed"
     against = "llama-server's /v1/chat/completions and /completion"
     small = True
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-        """Put the script to one llama-server."""
-        return record_script(script(), model, reference, {"ctx": 1024, **options})
+        """Put the script to one llama-server, and the chats to another."""
+        found = record_script(script(), model, reference, {"ctx": 1024, **options})
+        assert model is not None
+        with reference.server(model, ctx=found["ctx"], threads=LLAMA_THREADS) as server:
+            return {**found, "chats": [asked_server(server, asked) for asked in chats()]}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
-        """Put it to one engine."""
-        return compare_script(body, model)
+        """Put it to one engine, and the chats to bankml's app."""
+        tally = compare_script(body, model)
+        assert model is not None
+        asyncio.run(ask_app(body["chats"], model, tally, body["ctx"]))
+        return tally
 
 
 KIND = Constrained()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from bankml.core.oracle.reference import Reference
+    from bankml.core.oracle.server import ReferenceServer
 
 CTX = 4096
 LLAMA_THREADS = 3
@@ -79,16 +80,7 @@ class _Serve:
                 message = answer["error"]["message"] if status != 200 else None
                 # Read, and refused for what it says: no fault of the JSON.
                 bodies.append([body.hex(), None if message is None or "type_error" in message else message])
-            answers = []
-            for asked in exchanges():
-                if asked.get("stream"):
-                    events = list(server.stream(asked["path"], asked["body"]))
-                    status, answer = 200, [each if each == "[DONE]" else json.loads(each) for each in events]
-                elif "body" in asked:
-                    status, answer = server.post(asked["path"], asked["body"])
-                else:
-                    status, answer = server.get(asked["path"])
-                answers.append({**asked, "status": status, "answer": normal(answer)})
+            answers = [asked_server(server, asked) for asked in exchanges()]
             for asked in odd_fields():
                 status, answer = server.post(asked["path"], asked["body"])
                 if status != 200:
@@ -109,16 +101,29 @@ class _Serve:
             tally.count(got == message, f"JSON {bytes.fromhex(text)!r}: {got!r}, not {message!r}")
         if model is None:
             raise Refusal("oracle.model", "the server's oracle needs the recorded model", hint="`bankml pull` fetches it")
-        asyncio.run(_ask_app(body["exchanges"], model, tally))
+        asyncio.run(ask_app(body["exchanges"], model, tally))
         return tally
 
 
-async def _ask_app(asked: list[dict[str, Any]], model: Path, tally: Tally) -> None:
+def asked_server(server: ReferenceServer, asked: dict[str, Any]) -> dict[str, Any]:
+    """A request with what llama-server answers; one that is refused a stream answers with a status and a body."""
+    if asked.get("stream"):
+        events = list(server.stream(asked["path"], asked["body"]))
+        status, answer = 200, [each if each == "[DONE]" else json.loads(each) for each in events]
+    elif "body" in asked:
+        status, answer = server.post(asked["path"], asked["body"])
+    else:
+        status, answer = server.get(asked["path"])
+    return {**asked, "status": status, "answer": normal(answer)}
+
+
+async def ask_app(asked: list[dict[str, Any]], model: Path, tally: Tally, ctx: int = CTX) -> None:
+    """Put the same requests to bankml's app, and count the same answers."""
     from bankml.core.engine import Engine
     from bankml.core.serve.app import create_app
     from bankml.core.serve.settings import Settings
 
-    engine = Engine.open(model, n_ctx=CTX, llama_threads=LLAMA_THREADS)
+    engine = Engine.open(model, n_ctx=ctx, llama_threads=LLAMA_THREADS)
     app = create_app(engine, Settings(quiet=True, llama_threads=LLAMA_THREADS))
     try:
         for each in asked:
