@@ -34,9 +34,10 @@ order; its code point, or -1 less the number of its unfinished sequence. Node 0 
 only ends the tokens."""
 COLUMNS = 4
 
-SYMBOL, LOW, HIGH, OPEN = range(4)
+SYMBOL, LOW, HIGH, REST = range(4)
 """Columns of a trie's marks for one grammar, int32[nodes, 4]: class of the code point, or the negative number; classes below the
-node, by their remainder by 62, in two words; whether a leaf below it is unfinished."""
+node, by their remainder by 62, in two words; twice the first node that is no descendant of this one nor of the siblings that
+follow with the same class, and 1 more where a leaf below this one is unfinished."""
 MARKS = 4
 
 _WORD = 31
@@ -157,6 +158,10 @@ def mark(trie, index, classes, marks):
             gathered[d + 1, k] = 0
         symbol = np.int64(classes[index[i]])
         marks[i, SYMBOL] = symbol
+        rest = np.int64(trie[i, END])
+        if rest < n and trie[rest, DEPTH] == d and marks[rest, SYMBOL] == symbol:
+            rest = np.int64(marks[rest, REST] >> 1)
+        marks[i, REST] = 2 * rest + (marks[i, REST] != 0)
         if symbol < 0:
             gathered[d, 2] = 1
         else:
@@ -246,11 +251,11 @@ def walk(m, trie, marks, order, places, open_values, open_remains, state, states
                 return np.int64(-1)
         end = np.int64(trie[i, END])
         if after == 0:
-            i = end
+            i = np.int64(marks[i, REST] >> 1)
             continue
         last = np.int64(trie[i + 1, TOKENS])
         following = i + 1
-        if after == before and end - i > _LOOP_SIZE and classes <= _LOOP_CLASSES and not marks[i, OPEN]:
+        if after == before and end - i > _LOOP_SIZE and classes <= _LOOP_CLASSES and not marks[i, REST] & 1:
             if not m[m[LOOP_KNOWN] + after] and _know_loop(m, after) < 0:
                 return np.int64(-1)
             place = m[LOOP] + 2 * after

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from bankml.cli.bench.constrain import bench_constrain
 from bankml.cli.bench.kernels import bench_kernels
 from bankml.cli.bench.memory import bench_memory
 from bankml.cli.bench.model import bench_model
@@ -19,5 +20,5 @@ def command() -> None:
     """
 
 
-for subcommand in (bench_model, bench_start, bench_kernels, bench_memory):
+for subcommand in (bench_model, bench_start, bench_kernels, bench_memory, bench_constrain):
     command.add_command(subcommand)
