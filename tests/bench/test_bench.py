@@ -110,3 +110,34 @@ def test_bench_kernels_refuses_an_unknown_type_and_an_unknown_drawing(capsys, tm
     assert "Q9" in capsys.readouterr().err
     assert main(["bench", "kernels", "--plot", str(tmp_path / "x.gif")]) == 1
     assert ".svg, .png, .pdf" in capsys.readouterr().err
+
+
+def test_bench_constrain(smollm2, capsys):
+    assert main(["bench", "constrain", str(smollm2), "-r", "1", "--threads", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["vocabulary"] == 49152
+    assert told["rules"] >= 100
+    assert 0 < told["masks"]["median"] <= told["masks"]["worst"]
+    assert told["token"]["values"][0] > 0
+    assert all(told[name]["values"][0] > 0 for name in ("trie", "schema", "chain", "logprobs"))
+
+
+def test_bench_constrain_on_a_vocabulary_alone(capsys, tmp_path):
+    from bankml.core.gguf.types import ARRAY, I32, STRING, U32
+    from bankml.core.gguf.writer import write_gguf
+
+    tokens = ["<|end|>", *(chr(point) for point in range(33, 127)), "\u0120", "\u010a"]
+    keys = [
+        ("general.architecture", STRING, "llama"),
+        ("tokenizer.ggml.model", STRING, "gpt2"),
+        ("tokenizer.ggml.pre", STRING, "smollm"),
+        ("tokenizer.ggml.tokens", (ARRAY, STRING), tokens),
+        ("tokenizer.ggml.token_type", (ARRAY, I32), [3] + [1] * (len(tokens) - 1)),
+        ("tokenizer.ggml.merges", (ARRAY, STRING), []),
+        ("tokenizer.ggml.eos_token_id", U32, 0),
+    ]
+    write_gguf(tmp_path / "vocabulary.gguf", keys, [])
+    assert main(["bench", "constrain", str(tmp_path / "vocabulary.gguf"), "-r", "1"]) == 0
+    said = capsys.readouterr().out
+    assert f"{len(tokens)} tokens" in said
+    assert "a token of the model" not in said
