@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 
@@ -12,16 +11,20 @@ from bankml.core.refusal import EXIT_OTHER
 
 
 @click.command("guard", short_help="Judge a GGUF file by its header alone.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("model", required=False)
 @click.option("--engine", default="mainline", metavar="mainline|prism", help="Judge for b11192 (default) or for PrismML's fork.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
-def command(file: Path, engine: str, as_json: bool) -> int:
-    """Judge FILE by its header alone; no weight is read.
+def command(model: str | None, engine: str, as_json: bool) -> int:
+    """Judge a file by its header alone; no weight is read.
+
+    MODEL is a path or a name from `bankml list`; none means the default model.
 
     Exit codes: 0 it plays, 2 refused, 3 the header is cut short, 1 the file cannot be read.
     """
     from bankml.core.gguf.guard import judge
+    from bankml.core.pins import resolve_model
 
+    file = resolve_model(model)
     verdict = judge(file, engine)
     if verdict.exit_code == EXIT_OTHER:
         raise verdict.refusal()

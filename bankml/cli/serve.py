@@ -40,6 +40,10 @@ if TYPE_CHECKING:
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
 @click.option("--inexact", is_flag=True, help="Answer even where the bits would not be the reference's; receipts say so.")
 @click.option("--allow-origin", multiple=True, metavar="O[,O...]", help="Let web pages of these origins read answers.")
+@click.option("--read-timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True, metavar="SECONDS",
+              help="Cut off a client that takes so long for its request, or is silent so long.")  # fmt: skip
+@click.option("--write-timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="SECONDS",
+              help="Cut off a client that takes nothing of its answer for so long.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No row on stderr for each request.")
 def command(
     model: str | None,
@@ -51,6 +55,8 @@ def command(
     cache_type: CacheType,
     inexact: bool,
     allow_origin: tuple[str, ...],
+    read_timeout: float,
+    write_timeout: float,
     quiet: bool,
 ) -> None:
     """Answer over HTTP from a verified model, as llama-server answers, each answer with a receipt.
@@ -68,6 +74,8 @@ def command(
         quiet=quiet,
         llama_threads=llama_threads,
         threads=threads,
+        read_seconds=read_timeout,
+        write_seconds=write_timeout,
     )
 
     from bankml.core.pins import resolve_model

@@ -230,8 +230,20 @@ def test_command_cannot_read(tmp_path, bankml):
     for path, found in ((tmp_path, "a directory"), (tmp_path / "no", "No such file or directory"), (pipe, "not a regular file")):
         answer = bankml("guard", path)
         assert answer.code == 1
-        assert answer.err.startswith(f"bankml: cannot read {path} (found {found}")
+        assert answer.err.startswith("bankml: cannot read ")
+        assert found in answer.err
+        assert str(path) in answer.err
         assert bankml("guard", path, "--json").code == 1
+
+
+def test_command_takes_names(bankml, home_with_smollm2):
+    by_name = bankml("guard", "smollm2-135m-instruct")
+    assert by_name.code == 0
+    assert by_name.out.startswith(f"play {home_with_smollm2}")
+    assert by_name.out == bankml("guard").out
+    unknown = bankml("guard", "no-such-model")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "bankml list" in unknown.err
 
 
 def test_command_reads_names_that_are_not_utf8(tmp_path, bankml):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bankml.core.refusal import Refusal
-from bankml.core.serve.settings import MAX_BODY, MAX_HEADERS, MAX_LINE, READ_SECONDS, Settings, is_loopback_host
+from bankml.core.serve.settings import MAX_BODY, MAX_HEADERS, MAX_LINE, Settings, is_loopback_host
 from bankml.core.serve.shapes import dump
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Limits:
                 return True
             refusal = refused(403, "this origin is not allowed", "permission_error", "http.origin")
         if refusal is None:
-            body = await _read(receive)
+            body = await _read(receive, self._settings.read_seconds)
             if isinstance(body, bytes):
                 scope[BODY] = body
                 return False
@@ -78,7 +78,7 @@ class Limits:
             refusal = body
         if refusal.status != 408:
             # A client that is still sending would lose the answer to a reset: its body is read and dropped first.
-            await _read(receive, keep=False)
+            await _read(receive, self._settings.read_seconds, keep=False)
         scope[NOTE] = refusal.message
         close = [(b"connection", b"close"), (b"content-type", b"application/json; charset=utf-8")]
         await _send(send, refusal.status, dump(refusal.http_body()), close)
@@ -123,11 +123,11 @@ def _refusal(scope: Scope, headers: dict[bytes, bytes]) -> Refusal | None:
     return None
 
 
-async def _read(receive: Receive, keep: bool = True) -> bytes | Refusal | None:
+async def _read(receive: Receive, seconds: float, keep: bool = True) -> bytes | Refusal | None:
     """The whole body; None when the client went away."""
     parts: list[bytes] = []
     try:
-        async with asyncio.timeout(READ_SECONDS):
+        async with asyncio.timeout(seconds):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -137,7 +137,7 @@ async def _read(receive: Receive, keep: bool = True) -> bytes | Refusal | None:
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        return refused(408, f"the body did not come within {READ_SECONDS:.0f} s", "invalid_request_error", "http.slow-body")
+        return refused(408, f"the body did not come within {seconds:g} s", "invalid_request_error", "http.slow-body")
 
 
 async def _send(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

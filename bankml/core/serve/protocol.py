@@ -10,7 +10,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bankml.core.refusal import Refusal
-from bankml.core.serve.settings import DRAIN_SECONDS, MAX_CONNECTIONS, READ_SECONDS, WRITE_SECONDS
+from bankml.core.serve.settings import DRAIN_SECONDS, MAX_CONNECTIONS, Settings
 from bankml.core.serve.shapes import dump
 
 _REASONS = {400: b"Bad Request", 503: b"Service Unavailable"}
@@ -22,10 +22,17 @@ def _response(refusal: Refusal) -> bytes:
     return head % (refusal.status, _REASONS[refusal.status], len(body)) + body
 
 
+def limited(settings: Settings) -> type[LimitedProtocol]:
+    """The protocol with the times of these settings; uvicorn makes one for each connection and passes nothing of ours on."""
+    return type("LimitedProtocol", (LimitedProtocol,), {"settings": settings})
+
+
 class LimitedProtocol(H11Protocol):
-    """One connection. Beyond 32 at once it is answered 503 and closed; a request must come within 30 s, and a client
-    that takes nothing of its answer for 120 s is cut off.
+    """One connection. Beyond 32 at once it is answered 503 and closed; a client that is slow to ask, or takes nothing of its
+    answer for long, is cut off.
     """  # fmt: skip
+
+    settings = Settings()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,7 +45,7 @@ class LimitedProtocol(H11Protocol):
         """Take the connection, or turn it away."""
         if len(self.connections) < MAX_CONNECTIONS:
             super().connection_made(transport)
-            self._reading = self.loop.call_later(READ_SECONDS, self._too_slow)
+            self._reading = self.loop.call_later(self.settings.read_seconds, self._too_slow)
             return
         self._turned_away = True
         self.transport = transport
@@ -50,7 +57,7 @@ class LimitedProtocol(H11Protocol):
         if self._deaf:
             return
         if self._reading is None and (self.cycle is None or self.cycle.response_complete):
-            self._reading = self.loop.call_later(READ_SECONDS, self._too_slow)
+            self._reading = self.loop.call_later(self.settings.read_seconds, self._too_slow)
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._stop_reading_clock()
@@ -69,7 +76,19 @@ class LimitedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """The client takes its answer slower than it is made."""
         super().pause_writing()
-        self._writing = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+        self._watch_writing()
+
+    def _watch_writing(self) -> None:
+        """Look again after a while, and cut off a client that took nothing of what waits for it."""
+        waiting = self.transport.get_write_buffer_size()
+
+        def look() -> None:
+            if self.transport.get_write_buffer_size() < waiting:
+                self._watch_writing()
+            else:
+                self.transport.abort()
+
+        self._writing = self.loop.call_later(self.settings.write_seconds, look)
 
     def resume_writing(self) -> None:
         """The client has caught up."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import math
 import signal
 import socket
 import threading
@@ -16,8 +17,8 @@ import uvicorn
 
 from bankml.core.refusal import Refusal
 from bankml.core.serve.app import create_app
-from bankml.core.serve.protocol import LimitedProtocol
-from bankml.core.serve.settings import MAX_HEADERS, MAX_LINE, READ_SECONDS, STOP_SECONDS, Settings
+from bankml.core.serve.protocol import limited
+from bankml.core.serve.settings import MAX_HEADERS, MAX_LINE, STOP_SECONDS, Settings
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
@@ -106,7 +107,7 @@ def run(
     stopping = threading.Event()
     config = uvicorn.Config(
         create_app(engine, settings, reopen, stopping),
-        http=LimitedProtocol,
+        http=limited(settings),
         ws="none",
         lifespan="on",
         loop="asyncio",
@@ -116,7 +117,7 @@ def run(
         server_header=False,
         date_header=True,
         proxy_headers=False,
-        timeout_keep_alive=int(READ_SECONDS),
+        timeout_keep_alive=math.ceil(settings.read_seconds),
         timeout_graceful_shutdown=int(STOP_SECONDS),
         backlog=_BACKLOG,
         h11_max_incomplete_event_size=(MAX_HEADERS + 2) * MAX_LINE,

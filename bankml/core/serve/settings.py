@@ -32,6 +32,8 @@ class Settings:
         quiet: no log row for each request.
         llama_threads: named in receipts.
         threads: bankml's own, told by ``/bankml``; None for all cores.
+        read_seconds: so long a client may take for its request, or stay silent.
+        write_seconds: so long a client may take nothing of its answer.
     """
 
     host: str = "127.0.0.1"
@@ -40,6 +42,8 @@ class Settings:
     quiet: bool = False
     llama_threads: int = 3
     threads: int | None = None
+    read_seconds: float = READ_SECONDS
+    write_seconds: float = WRITE_SECONDS
 
     @property
     def address(self) -> str:
