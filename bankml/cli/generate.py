@@ -215,10 +215,12 @@ def _open(
     """
     from bankml.cli.progress import bars
     from bankml.core.engine import Engine
+    from bankml.core.model.compile import load_ahead
     from bankml.core.pins import measure, resolve_model, verify
     from bankml.core.refusal import Refusal
 
     path = resolve_model(model)
+    load_ahead()
     with bars() as progress:
         try:
             verified = verify(path, fork, progress=progress)

@@ -106,8 +106,10 @@ def _open(
     """Verify the file, then load it; each with its progress on a terminal."""
     from bankml.cli.progress import bars
     from bankml.core.engine import Engine
+    from bankml.core.model.compile import load_ahead
     from bankml.core.pins import verify
 
+    load_ahead()
     with bars() as progress:
         click.echo(f"bankml serve: verifying {path.name}", err=True)
         verified = verify(path, fork, progress=progress)

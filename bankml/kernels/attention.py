@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Attention over a half-precision cache, in the orders of the reference's three kernels.
+"""Attention over a half-precision cache: the argument block of all kernels, and the *tiled* kernel for 64 rows and more.
 
-* *reference* (fewer than 64 rows; one row under 512 padded cells): online softmax cell by cell, the value sum rounded to half
-  after every cell;
-* *split-KV* (one row, 512 padded cells and more): the same over as many chunks of cells as the reference has
-  threads, then joined;
-* *tiled* (64 rows and more of heads whose width divides by 8): tiles of 64 cells, float32 throughout.
-
-Cells that the mask hides contribute nothing and are left out. Layouts of the cache: see ``rope.rope_store``.
-Source: ggml_compute_forward_flash_attn_ext_f16_one_chunk, ..._tiled, ggml_flash_attn_ext_reduce_partials, ggml-cpu/ops.cpp.
+It takes tiles of 64 cells, in float32 throughout, of heads whose width divides by 8. Fewer rows and other widths: see
+``attention_rows``. Cells that the mask hides contribute nothing and are left out. Layouts of the cache: ``rope.rope_store``.
+Source: ggml_compute_forward_flash_attn_ext_tiled, ggml-cpu/ops.cpp.
 """
 
 from __future__ import annotations
@@ -20,20 +15,15 @@ from numba import njit, types
 
 from .isa import W
 from .libm import expf
-from .mathf import emit_vexp, expf_row
-from .rows import form_row
+from .mathf import emit_vexp
 from .simd import (
     ADDR,
     F32,
-    F64,
     V,
-    VecType,
     f32xw,
-    fma32,
     ld_f32,
     ld_i64,
     mk,
-    round_f16,
     st_f32,
     tup,
     vld,
@@ -43,7 +33,7 @@ from .simd import (
 )
 from .team import kernel
 
-# Words of the argument block. SCRATCH holds, for each thread, head_dim + 2 * cells floats (reference) or a query tile's (tiled).
+# Words of the argument block. HEADS_TOGETHER: the most heads that the kernel for few rows takes at once.
 FIELDS = 24
 (
     Q,
@@ -64,269 +54,9 @@ FIELDS = 24
     SCRATCH,
     SCRATCH_STRIDE,
     SCALE,
-) = range(18)
+    HEADS_TOGETHER,
+) = range(19)
 
-
-def _quarter(E, acc, keys, q, t_stride):
-    """Four chained products: accumulator j gathers element 8j of the lane's column."""
-    a = E.untup(acc, 4)
-    return E.tup([E.fma(E.ld_f16(keys, 256 * j), E.splat_ld(F32, q, 32 * j), a[j]) for j in range(4)])
-
-
-_acc4 = tup(f32xw, 4)
-_dot_step = mk("_dot_step", _acc4, (_acc4, ADDR, ADDR, ADDR), _quarter)
-_zeros4 = mk("_zeros4", _acc4, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * 4))
-
-
-def _fold(E, acc):
-    a = E.untup(acc, 4)
-    return E.add(E.add(a[0], a[2]), E.add(a[1], a[3]))
-
-
-_fold4 = mk("_fold4", f32xw, (_acc4,), _fold)
-_hsum_b8 = mk("_hsum_b8", f32xw, (tup(f32xw, 8),), lambda E, acc: E.hsum_b(E.untup(acc, 8)))
-
-_wide = tup(VecType("f64", W // 2), 2)
-
-
-def _widened(E, v):
-    return [E.b.fpext(E.half(v, i), V(F64, W // 2)) for i in range(2)]
-
-
-def _leftover(E, acc, keys, q):
-    """One element past the last 32: its product is rounded to float32 and added in float64."""
-    products = _widened(E, E.mul(E.ld_f16(keys), E.splat_ld(F32, q)))
-    return E.tup([E.add(a, product) for a, product in zip(E.untup(acc, 2), products, strict=True)])
-
-
-def _narrowed(E, acc):
-    return E.join(*(E.b.fptrunc(a, V(F32, W // 2)) for a in E.untup(acc, 2)))
-
-
-_widen = mk("_widen", _wide, (f32xw,), lambda E, v: E.tup(_widened(E, v)))
-_add_leftover = mk("_add_leftover", _wide, (_wide, ADDR, ADDR), _leftover)
-_narrow = mk("_narrow", f32xw, (_wide,), _narrowed)
-
-
-@njit(f32xw(ADDR, ADDR, ADDR), cache=True, nogil=True, error_model="numpy")
-def _lane_sum(keys, q, dim):
-    """ggml's vec_dot lane: elements L, L+8, L+16, L+24 of each 32, for W cells at once."""
-    acc = _zeros4(0)
-    for t in range(dim // 32):
-        acc = _dot_step(acc, keys + 1024 * t, q + 128 * t, 0)
-    return _fold4(acc)
-
-
-@njit("void(intp, intp, intp, intp, intp, float32, intp)", cache=True, nogil=True, error_model="numpy")
-def scores(keys, q, dim, first, last, scale, out):
-    """out[c] = (K[c] . q) * scale for the cell blocks that hold cells first..last; q is rounded to half already."""
-    for block in range(first // 16, (last + 15) // 16):
-        for part in range(16 // W):
-            at = keys + block * 32 * dim + part * 2 * W
-            total = _hsum_b8(
-                (
-                    _lane_sum(at, q, dim),
-                    _lane_sum(at + 32, q + 4, dim),
-                    _lane_sum(at + 64, q + 8, dim),
-                    _lane_sum(at + 96, q + 12, dim),
-                    _lane_sum(at + 128, q + 16, dim),
-                    _lane_sum(at + 160, q + 20, dim),
-                    _lane_sum(at + 192, q + 24, dim),
-                    _lane_sum(at + 224, q + 28, dim),
-                )
-            )
-            if dim % 32 != 0:
-                wide = _widen(total)
-                for d in range(dim // 32 * 32, dim):
-                    wide = _add_leftover(wide, at + 32 * d, q + 4 * d)
-                total = _narrow(wide)
-            vst(out + (block * 16 + part * W) * 4, vmul(total, vsplat(scale)))
-
-
-def _slab(vectors):
-    """Value sums of 'vectors' registers: one cell's step, and the rescale at a new maximum."""
-    state = tup(f32xw, vectors)
-
-    def rounded(E, v):
-        return E.f16_to_f32(E.f32_to_f16(v))
-
-    def step(E, acc, values, p):
-        weight = E.splat(p)
-        a = E.untup(acc, vectors)
-        return E.tup([rounded(E, E.fma(E.ld_f16(values, 2 * W * i), weight, a[i])) for i in range(vectors)])
-
-    def rescale(E, acc, by):
-        factor = E.splat(by)
-        return E.tup([rounded(E, E.mul(a, factor)) for a in E.untup(acc, vectors)])
-
-    def store(E, acc, out):
-        for i, a in enumerate(E.untup(acc, vectors)):
-            E.st(a, out, 4 * W * i)
-
-    return (
-        mk(f"_slab_zero{vectors}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * vectors)),
-        mk(f"_slab_step{vectors}", state, (state, ADDR, types.float32), step),
-        mk(f"_slab_rescale{vectors}", state, (state, types.float32), rescale),
-        mk(f"_slab_store{vectors}", types.void, (state, ADDR), store),
-    )
-
-
-_zero64, _step64, _rescale64, _store64 = _slab(64 // W)
-_zero16, _step16, _rescale16, _store16 = _slab(16 // W)
-
-
-@njit(types.UniTuple(types.float32, 2)(ADDR, ADDR, ADDR, ADDR), cache=True, nogil=True, error_model="numpy")
-def weigh_cells(weights, rescales, first, last):
-    """The online softmax of scores first..last: (maximum, sum).
-
-    The scores become weights; rescales[c] is the factor for all before a cell that is a new maximum, and -1 elsewhere.
-    """
-    # The running maximum of the scores decides every exponent before any is taken.
-    top = np.float32(-math.inf)
-    for c in range(first, last):
-        s = ld_f32(weights, c)
-        if s > top:
-            st_f32(rescales, c, top - s)
-            top = s
-            st_f32(weights, c, np.float32(0.0))
-        else:
-            st_f32(rescales, c, np.float32(1.0))
-            st_f32(weights, c, s - top)
-    expf_row(weights + 4 * first, last - first)
-    total = np.float32(0.0)
-    for c in range(first, last):
-        by = ld_f32(rescales, c)
-        if by <= np.float32(0.0):
-            by = expf(by)
-            st_f32(rescales, c, by)
-            total = fma32(total, by, np.float32(1.0))
-        else:
-            st_f32(rescales, c, np.float32(-1.0))
-            total = total + ld_f32(weights, c)
-    return top, total
-
-
-@njit("void(intp, intp, intp, intp, intp, intp, float32, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
-def attend_span(q, keys, values, dim, first, last, scale, cells, scratch, out):
-    """One head's query over cells first..last: out[0] = maximum, out[1] = sum, out[2:] = unnormalised values.
-
-    scratch: float32 [dim] the rounded query, [cells] scores then weights, [cells] rescales (-1: none).
-    """
-    weights = scratch + 4 * dim
-    rescales = weights + 4 * cells
-    for d in range(dim):
-        st_f32(scratch, d, round_f16(ld_f32(q, d)))
-    scores(keys, scratch, dim, first, last, scale, weights)
-    top, total = weigh_cells(weights, rescales, first, last)
-    st_f32(out, 0, top)
-    st_f32(out, 1, total)
-    d = 0
-    while d + 64 <= dim:
-        acc = _zero64(0)
-        for c in range(first, last):
-            by = ld_f32(rescales, c)
-            if by >= np.float32(0.0):
-                acc = _rescale64(acc, by)
-            acc = _step64(acc, values + (c * dim + d) * 2, ld_f32(weights, c))
-        _store64(acc, out + 8 + 4 * d)
-        d += 64
-    while d < dim:
-        one = _zero16(0)
-        for c in range(first, last):
-            by = ld_f32(rescales, c)
-            if by >= np.float32(0.0):
-                one = _rescale16(one, by)
-            one = _step16(one, values + (c * dim + d) * 2, ld_f32(weights, c))
-        if d + 16 <= dim:
-            _store16(one, out + 8 + 4 * d)
-        else:
-            # What lies past the last value is another's; the query is no longer needed.
-            _store16(one, scratch)
-            for i in range(dim - d):
-                st_f32(out, 2 + d + i, ld_f32(scratch, i))
-        d += 16
-
-
-@kernel
-def spans(args, chunk, thread):
-    """One row: chunk = head * SPANS + span; partial results to float32 PARTIALS[head][span][2 + dim]."""
-    dim, cells = ld_i64(args, 6), ld_i64(args, 7)
-    n_spans, span = ld_i64(args, 11), ld_i64(args, 10)
-    head = chunk // n_spans
-    first = chunk % n_spans * span
-    last = min(first + span, ld_i64(args, 8) + 1)
-    out = ld_i64(args, 12) + chunk * (2 + dim) * 4
-    if first >= last:
-        st_f32(out, 0, np.float32(-math.inf))
-        st_f32(out, 1, np.float32(0.0))
-        return
-    kv = head // ld_i64(args, 5) * cells * dim * 2
-    scratch = ld_i64(args, 15) + thread * ld_i64(args, 16)
-    scale = ld_f32(args, 34)
-    attend_span(
-        ld_i64(args, 0) + 4 * head * dim, ld_i64(args, 2) + kv, ld_i64(args, 3) + kv, dim, first, last, scale, cells, scratch, out
-    )
-
-
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
-def join_spans(partials, n_spans, dim, out):
-    """One head: join its spans in order and normalise into out[dim]."""
-    top = np.float32(-math.inf)
-    total = np.float32(0.0)
-    stride = (2 + dim) * 4
-    for d in range(dim):
-        st_f32(out, d, np.float32(0.0))
-    for t in range(n_spans):
-        part = partials + t * stride
-        part_top, part_total = ld_f32(part, 0), ld_f32(part, 1)
-        if part_total == np.float32(0.0):
-            continue
-        new = max(top, part_top)
-        old_by, new_by = expf(top - new), expf(part_top - new)
-        for d in range(dim):
-            st_f32(out, d, fma32(ld_f32(out, d), old_by, ld_f32(part, 2 + d) * new_by))
-        total = fma32(total, old_by, part_total * new_by)
-        top = new
-    inverse = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
-    for d in range(dim):
-        st_f32(out, d, ld_f32(out, d) * inverse)
-
-
-@kernel
-def rows_reference(args, chunk, thread):
-    """Many rows by the reference kernel: chunk = row * HEADS + head."""
-    heads, dim, cells = ld_i64(args, 4), ld_i64(args, 6), ld_i64(args, 7)
-    row, head = chunk // heads, chunk % heads
-    kv = head // ld_i64(args, 5) * cells * dim * 2
-    scratch = ld_i64(args, 15) + thread * ld_i64(args, 16)
-    part = scratch + (dim + 2 * cells) * 4
-    q = ld_i64(args, 0) + (row * ld_i64(args, 1) + head * dim) * 4
-    last = ld_i64(args, 8) + row + 1
-    attend_span(q, ld_i64(args, 2) + kv, ld_i64(args, 3) + kv, dim, 0, last, ld_f32(args, 34), cells, scratch, part)
-    total = ld_f32(part, 1)
-    inverse = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
-    out = ld_i64(args, 13) + (row * ld_i64(args, 14) + head * dim) * 4
-    for d in range(dim):
-        st_f32(out, d, ld_f32(part, 2 + d) * inverse)
-
-
-# Words of the argument block of `join_form`: partials, heads, spans, head dim, scratch and its stride per thread, then where and
-# in what form the row goes.
-JOIN_FIELDS = 12
-
-
-@kernel
-def join_form(args, chunk, thread):
-    """Prologue: join every head's spans into the thread's scratch, then form the row for the next product."""
-    heads, n_spans, dim = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 3)
-    scratch = ld_i64(args, 4) + thread * ld_i64(args, 5)
-    for h in range(heads):
-        join_spans(ld_i64(args, 0) + h * n_spans * (2 + dim) * 4, n_spans, dim, scratch + 4 * h * dim)
-    to = ld_i64(args, 6) + thread * ld_i64(args, 7)
-    form_row(scratch, heads * dim, to, ld_i64(args, 8), ld_i64(args, 9))
-
-
-# --- tiled
 TILE_CELLS = 64
 TILE_ROWS = 6 if W == 16 else 2
 _VECTORS = 4
@@ -535,6 +265,6 @@ def rows_tiled(args, chunk, thread):
             d += 1
 
 
-def scratch_bytes(dim: int, cells: int) -> int:
-    """Scratch that one thread needs for any of the kernels above."""
-    return (max(2 * dim + 2 + 2 * cells + 32, TILE_ROWS * (80 + (dim + 63) // 64 * 64 + 2) + 64) * 4 + 63) // 64 * 64
+def scratch_bytes(dim: int) -> int:
+    """Scratch that one thread needs."""
+    return ((TILE_ROWS * (80 + (dim + 63) // 64 * 64 + 2) + 64) * 4 + 63) // 64 * 64

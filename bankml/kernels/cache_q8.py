@@ -15,9 +15,9 @@ import math
 import numpy as np
 from numba import njit, types
 
-from .attention import weigh_cells
+from .attention_rows import weigh_cells
 from .isa import W
-from .q8_0 import FLIP, PACKED, dot_result, dot_step, dot_zeros
+from .q8_0 import FLIP, PACKED, careful, result1, step1, zeros1
 from .quantize import quantize_row, row_bytes
 from .rope import rotate
 from .rows import rms_norm_row
@@ -30,6 +30,7 @@ from .simd import (
     f32xw,
     ld_f32,
     ld_i8,
+    ld_i32,
     ld_i64,
     mk,
     st_f16,
@@ -41,6 +42,7 @@ from .simd import (
     vst,
 )
 from .team import kernel
+from .walk import FOURS, one_group
 
 # Words of `rope_store`'s block beyond rope.rope_store's: the keys' rotation (0: none), the values', scratch and its stride.
 FIELDS = 24
@@ -162,14 +164,9 @@ _ld_half = mk(
 def _scores(keys, packed, dim, last, scale, out):
     """out[c] = (K[c] . q) * scale for whole groups of cells up to `last`; `packed` is the quantized query."""
     blocks = dim // 32
-    d = packed + dim
-    c = d + 8 * blocks
     for group in range((last + W - 1) // W):
-        acc = dot_zeros(0)
-        at = keys + group * blocks * PACKED
-        for b in range(blocks):
-            acc = dot_step(acc, at + b * PACKED, packed + 32 * b, d + 4 * b, c + 32 * b)
-        vst(out + 4 * W * group, vmul(dot_result(acc)[0], vsplat(scale)))
+        acc = one_group(step1, careful, zeros1, PACKED, 1, FOURS, keys + group * blocks * PACKED, packed, blocks)
+        vst(out + 4 * W * group, vmul(result1(acc)[0], vsplat(scale)))
 
 
 @kernel
@@ -186,6 +183,7 @@ def attend_rows(args, chunk, thread):
     packed = query + 4 * dim
     weights = packed + 4 * dim + 64
     rescales = weights + 4 * cells
+    maxima = rescales + 4 * cells
     q = ld_i64(args, 0) + (row * ld_i64(args, 1) + head * dim) * 4
     for i in range(dim):
         st_f32(query, i, ld_f32(q, i))
@@ -193,17 +191,21 @@ def attend_rows(args, chunk, thread):
         walsh_hadamard(query, dim, ld_i64(args, 24))
     quantize_row(query, dim, packed, -FLIP)
     _scores(keys, packed, dim, last, ld_f32(args, 34), weights)
-    total = weigh_cells(weights, rescales, 0, last)[1]
+    total = weigh_cells(weights, rescales, maxima, 0, last)[1]
     inverse = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
     out = ld_i64(args, 13) + (row * ld_i64(args, 14) + head * dim) * 4
     for b in range(blocks):
         acc = _slab_zero(0)
-        for c in range(last):
-            by = ld_f32(rescales, c)
-            if by >= np.float32(0.0):
-                acc = _slab_rescale(acc, by)
-            at = values + c * (dim + 2 * blocks)
-            acc = _slab_step(acc, at + 2 * blocks + 32 * b, _ld_half(at, b), ld_f32(weights, c))
+        c = number = 0
+        while c < last:
+            if ld_i32(maxima, number) == c:
+                acc = _slab_rescale(acc, ld_f32(rescales, c))
+                number += 1
+            end = ld_i32(maxima, number)
+            while c < end:
+                at = values + c * (dim + 2 * blocks)
+                acc = _slab_step(acc, at + 2 * blocks + 32 * b, _ld_half(at, b), ld_f32(weights, c))
+                c += 1
         _slab_store(_slab_rescale(acc, inverse), out + 128 * b)
     if ld_i64(args, 25) != 0:
         walsh_hadamard(out, dim, ld_i64(args, 25))
@@ -211,4 +213,4 @@ def attend_rows(args, chunk, thread):
 
 def scratch_bytes(dim: int, cells: int) -> int:
     """Scratch that one thread needs for either kernel."""
-    return (8 * dim + 2 * row_bytes(dim) + 8 * cells + 4 * W + 256 + 63) // 64 * 64
+    return (8 * dim + 2 * row_bytes(dim) + 12 * cells + 4 * W + 320 + 63) // 64 * 64

@@ -14,9 +14,9 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import VNNI, W
-from .matmul import finish, part_start
-from .simd import ADDR, F32, I32, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, tup
+from .simd import F32, I32, IW, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
+from .walk import SUMS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 20
 MINUS_OFFSET = 0
@@ -24,16 +24,14 @@ PACKED = W * BYTES
 _Q = 4 * W
 
 
-def _step(E, accs, sums, w, ys, ds, s_offset):
-    """One block for len(ys) columns; accs is a list of eight vectors a column, sums one vector a column."""
-    d = E.ld_f16(w)
-    m = E.ld_f16(w, 2 * W)
+def _block(E, accs, w, ys, ds, xs):
+    """Eight vectors a column for the products, a ninth for the minima."""
+    d, m = E.ld_f16(w), E.ld_f16(w, 2 * W)
     scales = [E.mul(d, E.splat_ld(F32, at)) for at in ds]
-    sums = [E.fma(m, E.splat(E.ld(F32, E.b.add(at, s_offset))), s) for s, at in zip(sums, ds, strict=True)]
+    accs = [[*acc[:8], E.fma(m, E.splat_ld(F32, x), acc[8])] for acc, x in zip(accs, xs, strict=True)]
     # Sixteen times the sum times a sixteenth of the scale: exact, and it saves a shift.
     high = [E.mul(s, E.const(F32, 1 / 16, W)) for s in scales] if VNNI else scales
-    zero = E.const(I32, 0, W)
-    low_mask = E.const(I32, 0x0F0F0F0F, W)
+    zero, low_mask = E.const(I32, 0, W), E.const(I32, 0x0F0F0F0F, W)
     for j in range(4):
         q = E.ld(IW, w, _Q + 4 * W * j)
         low = E.b.and_(q, low_mask)
@@ -42,96 +40,29 @@ def _step(E, accs, sums, w, ys, ds, s_offset):
             for lane, part, scale in ((j, low, scales[c]), (j + 4, up, high[c])):
                 dot = E.dot_u8s8(zero, part, E.splat_ld(I32, y, 4 * lane))
                 accs[c][lane] = E.fma(scale, E.i2f(dot), accs[c][lane])
-    return accs, sums
+    return accs
 
 
-def _columns(columns, prefetch):
-    def emit(E, state, w, *rest):
-        ys, ds, s_offset = rest[:columns], rest[columns : 2 * columns], rest[2 * columns]
-        values = E.untup(state, 9 * columns)
-        accs = [values[8 * c : 8 * c + 8] for c in range(columns)]
-        if prefetch:
-            for line in range(0, PACKED, 64):
-                E.prefetch(w, prefetch + line)
-        accs, sums = _step(E, accs, values[8 * columns :], w, ys, ds, s_offset)
-        return E.tup([v for acc in accs for v in acc] + sums)
-
-    state = tup(f32xw, 9 * columns)
-    return mk(f"q4_1_step{columns}", state, (state, ADDR) + (ADDR,) * (2 * columns + 1), emit)
-
-
-def _zeros(columns):
-    return mk(f"q4_1_zeros{columns}", tup(f32xw, 9 * columns), (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * 9 * columns))
-
-
-def _result(columns):
-    def emit(E, state):
-        v = E.untup(state, 9 * columns)
-        return E.tup([E.add(E.hsum_a(v[8 * c : 8 * c + 8]), v[8 * columns + c]) for c in range(columns)])
-
-    return mk(f"q4_1_result{columns}", tup(f32xw, columns), (tup(f32xw, 9 * columns),), emit)
+def _result(E, vectors):
+    return E.add(E.hsum_a(vectors[:8]), vectors[8])
 
 
 # Two columns fill the registers of the wide tier; with three the compiler spills and is a tenth slower.
-_TILE = 2 if W == 16 else 1
-_step1, _zeros1, _result1 = _columns(1, 4096), _zeros(1), _result(1)
-_stepn, _zerosn, _resultn = _columns(_TILE, 0), _zeros(_TILE), _result(_TILE)
-_step_one = _columns(1, 0)
+_COLUMNS = 2 if W == 16 else 1
+_step1, _zeros1, _result1 = tile("q4_1", 1, 9, _block, _result, PACKED)
+_stepn, _zerosn, _resultn = tile("q4_1", _COLUMNS, 9, _block, _result, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
-    parts = ld_i64(args, 9)
-    d = y + 32 * blocks
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
-        at = w + g * blocks * PACKED
-        for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + 32 * b, d + 4 * b, 4 * blocks)
-        finish(args, 0, g, _result1(acc)[0])
+    one_row(_step1, None, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
-    first = chunk // parts * column_part
-    last = min(columns, first + column_part)
-    chunk = chunk % parts
-    s_offset = 4 * blocks
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        at = w + g * blocks * PACKED
-        j = first
-        while j + _TILE <= last:
-            acc = _zerosn(0)
-            if _TILE == 2:
-                y0 = y + j * stride
-                y1 = y0 + stride
-                d0, d1 = y0 + 32 * blocks, y1 + 32 * blocks
-                for b in range(blocks):
-                    acc = _stepn(acc, at + b * PACKED, y0 + 32 * b, y1 + 32 * b, d0 + 4 * b, d1 + 4 * b, s_offset)
-            else:
-                y0 = y + j * stride
-                d0 = y0 + 32 * blocks
-                for b in range(blocks):
-                    acc = _stepn(acc, at + b * PACKED, y0 + 32 * b, d0 + 4 * b, s_offset)
-            out = _resultn(acc)
-            for c in range(_TILE):
-                finish(args, j + c, g, out[c])
-            j += _TILE
-        while j < last:
-            one = _zeros1(0)
-            y0 = y + j * stride
-            d0 = y0 + 32 * blocks
-            for b in range(blocks):
-                one = _step_one(one, at + b * PACKED, y0 + 32 * b, d0 + 4 * b, s_offset)
-            finish(args, j, g, _result1(one)[0])
-            j += 1
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, None, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -14,9 +14,10 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import VNNI, W
-from .matmul import finish, part_start
-from .simd import ADDR, F32, I32, IW, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .nibbles import hsum, lane_dots, less, offset_dot, signed_dot
+from .simd import IW, copy2, ld_f16, ld_i64, ld_u8, st_f32, st_i8
 from .team import kernel
+from .walk import FOURS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 34
 FLIP = 128 if VNNI else 0
@@ -25,100 +26,34 @@ PACKED = W * BYTES
 _Q = 2 * W
 
 
-def _columns(columns, prefetch):
-    def emit(E, state, w, *rest):
-        ys, ds, cs = rest[:columns], rest[columns : 2 * columns], rest[2 * columns :]
-        values = E.untup(state, 8 * columns)
-        if prefetch:
-            for line in range(0, PACKED, 64):
-                E.prefetch(w, prefetch + line)
-        d = E.ld_f16(w)
-        scales = [E.mul(d, E.splat_ld(F32, at)) for at in ds]
-        for j in range(8):
-            q = E.ld(IW, w, _Q + 4 * W * j)
-            for c, y in enumerate(ys):
-                word = E.splat_ld(I32, y, 4 * j)
-                dot = E.dot_u8s8(E.splat_ld(I32, cs[c], 4 * j), q, word) if VNNI else E.dot_s8s8(q, word)
-                values[8 * c + j] = E.fma(scales[c], E.i2f(dot), values[8 * c + j])
-        return E.tup(values)
-
-    state = tup(f32xw, 8 * columns)
-    return mk(f"q8_0_step{columns}", state, (state, ADDR) + (ADDR,) * (3 * columns), emit)
+def _words(E, w):
+    return ((lane, E.ld(IW, w, _Q + 4 * W * lane)) for lane in range(8))
 
 
-def _zeros(columns):
-    return mk(f"q8_0_zeros{columns}", tup(f32xw, 8 * columns), (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * 8 * columns))
+def _block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, E.ld_f16(w), _words(E, w), offset_dot if VNNI else signed_dot, accs, ys, ds, xs)
 
 
-def _result(columns):
-    def emit(E, state):
-        v = E.untup(state, 8 * columns)
-        return E.tup([E.hsum_a(v[8 * c : 8 * c + 8]) for c in range(columns)])
-
-    return mk(f"q8_0_result{columns}", tup(f32xw, columns), (tup(f32xw, 8 * columns),), emit)
+def _careful_block(E, accs, w, ys, ds, xs):
+    return lane_dots(E, E.ld_f16(w), less(E, _words(E, w), FLIP), signed_dot, accs, ys, ds, xs)
 
 
-_TILE = 3 if W == 16 else 1
-_step1, _zeros1, _result1 = _columns(1, 4096), _zeros(1), _result(1)
-_stepn, _zerosn, _resultn = _columns(_TILE, 0), _zeros(_TILE), _result(_TILE)
-dot_step, dot_zeros, dot_result = _columns(1, 0), _zeros1, _result1
+_COLUMNS = 3 if W == 16 else 1
+step1, zeros1, result1 = tile("q8_0", 1, 8, _block, hsum, PACKED)
+careful = tile("q8_0_careful", 1, 8, _careful_block, hsum, PACKED)[0] if VNNI else None
+_stepn, _zerosn, _resultn = tile("q8_0", _COLUMNS, 8, _block, hsum, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
-    parts = ld_i64(args, 9)
-    d = y + 32 * blocks
-    c = d + 8 * blocks
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros1(0)
-        at = w + g * blocks * PACKED
-        for b in range(blocks):
-            acc = _step1(acc, at + b * PACKED, y + 32 * b, d + 4 * b, c + 32 * b)
-        finish(args, 0, g, _result1(acc)[0])
+    one_row(step1, careful, zeros1, result1, PACKED, 1, FOURS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
-    first = chunk // parts * column_part
-    last = min(columns, first + column_part)
-    chunk = chunk % parts
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        at = w + g * blocks * PACKED
-        j = first
-        while j + _TILE <= last:
-            acc = _zerosn(0)
-            y0 = y + j * stride
-            d0 = y0 + 32 * blocks
-            c0 = d0 + 8 * blocks
-            if _TILE == 3:
-                y1, d1, c1 = y0 + stride, d0 + stride, c0 + stride
-                y2, d2, c2 = y1 + stride, d1 + stride, c1 + stride
-                for b in range(blocks):
-                    q, f = 32 * b, 4 * b
-                    acc = _stepn(acc, at + b * PACKED, y0 + q, y1 + q, y2 + q, d0 + f, d1 + f, d2 + f, c0 + q, c1 + q, c2 + q)
-            else:
-                for b in range(blocks):
-                    acc = _stepn(acc, at + b * PACKED, y0 + 32 * b, d0 + 4 * b, c0 + 32 * b)
-            out = _resultn(acc)
-            for c in range(_TILE):
-                finish(args, j + c, g, out[c])
-            j += _TILE
-        while j < last:
-            one = _zeros1(0)
-            y0 = y + j * stride
-            d0 = y0 + 32 * blocks
-            c0 = d0 + 8 * blocks
-            for b in range(blocks):
-                one = dot_step(one, at + b * PACKED, y0 + 32 * b, d0 + 4 * b, c0 + 32 * b)
-            finish(args, j, g, _result1(one)[0])
-            j += 1
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, step1, careful, zeros1, result1, PACKED, 1, FOURS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -82,8 +82,8 @@ def is_wild(y, blocks):
 
 
 @njit(nogil=True, error_model="numpy")
-def _one(step, careful, zeros, packed, ratio, extra, w, y, blocks):
-    """One activation row with one group."""
+def one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks):
+    """The state of one activation row with one group; formed row: quantize.py."""
     # Nested: numba drops the branch where there is no careful step, by this form only.
     if careful is not None:  # noqa: SIM102
         if is_wild(y, ratio * blocks):
@@ -96,8 +96,8 @@ def _by_fours(step, careful, exact, sure, zeros, packed, ratio, extra, w, y, blo
     """One activation row with one group; `sure`: one of those that the reference takes by fours."""
     if exact is not None:  # noqa: SIM102
         if sure:
-            return _one(step, exact, zeros, packed, ratio, extra, w, y, blocks)
-    return _one(step, careful, zeros, packed, ratio, extra, w, y, blocks)
+            return one_group(step, exact, zeros, packed, ratio, extra, w, y, blocks)
+    return one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -117,7 +117,7 @@ def one_row(step, careful, zeros, result, packed, ratio, extra, args, chunk, thr
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         w = ld_i64(args, 0) + g * blocks * packed
-        finish(args, 0, g, result(_one(step, careful, zeros, packed, ratio, extra, w, y, blocks))[0])
+        finish(args, 0, g, result(one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks))[0])
 
 
 @njit(nogil=True, error_model="numpy")

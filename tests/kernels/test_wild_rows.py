@@ -21,7 +21,7 @@ def unit_weights(name, rows):
 
 
 @pytest.mark.parametrize("rows", [7, 8])
-@pytest.mark.parametrize("name", ["Q4_0", "Q5_0", "IQ4_NL", "MXFP4", "NVFP4", "Q1_0", "Q2_0"])
+@pytest.mark.parametrize("name", ["Q4_0", "Q5_0", "Q8_0", "IQ4_NL", "MXFP4", "NVFP4", "Q1_0", "Q2_0"])
 def test_a_nan_is_minus_128_times_the_weights_magnitude(name, rows):
     kind, data = unit_weights(name, rows)
     k = 2 * kind.block

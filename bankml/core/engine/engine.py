@@ -147,10 +147,10 @@ class Engine:
         return VocabularyTrie.of(self.tokenizer)
 
     def warm(self, progress: Callable[[str, int, int | None], None] | None = None) -> None:
-        """Make now what a first answer under a grammar, or with probabilities, would else wait for."""
-        from bankml.core.model.compile import compile_constrained
+        """Make now what a first answer with further samplers, probabilities or a grammar would else wait for."""
+        from bankml.core.model.compile import compile_seldom
 
-        compile_constrained(progress)
+        compile_seldom(progress)
         _ = self.vocabulary
 
     def check(self, prompt: Sequence[int]) -> None:

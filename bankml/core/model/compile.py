@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Callable, Iterable
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from bankml.core.refusal import EXIT_OTHER, Refusal
@@ -13,8 +18,28 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 Progress = Callable[[str, int, int | None], None]
 
 # Each module compiles when it is imported; later ones build on earlier ones.
-_BASE = ("team", "quantize", "mathf", "rows", "rope", "attention", "q8_0", "cache_q8", "sorting", "sampling", "sampling_more")
-_CONSTRAINED = ("probabilities", "grammar", "grammar_tokens", "vocabulary_trie")
+_BASE = ("team", "quantize", "mathf", "rows", "rope", "attention", "attention_rows", "q8_0", "cache_q8")
+# Builds on none of those: where there is a second CPU another process compiles it meanwhile.
+_APART = ("sorting", "sampling")
+# What only some requests ask for.
+_SELDOM = ("sampling_more", "probabilities", "grammar", "grammar_tokens", "vocabulary_trie")
+
+
+def load_ahead() -> None:
+    """Load numba and what every model needs in a thread of its own, while the caller does what waits for the disk or hashes.
+
+    Only where nothing is left to compile: that shows its progress, and is `compile_kernels`.
+    """
+
+    def load() -> None:
+        # What is wrong is told by compile_kernels, where someone waits for it.
+        with contextlib.suppress(Exception):
+            if not _is_cold(_BASE + _APART):
+                for name in _BASE + _APART:
+                    _load(name)
+
+    # No daemon: native code must not be cut off in the middle when the file is refused and the process ends.
+    threading.Thread(target=load, name="bankml-load").start()
 
 
 def compile_kernels(type_ids: Iterable[int], progress: Progress | None = None) -> None:
@@ -27,32 +52,58 @@ def compile_kernels(type_ids: Iterable[int], progress: Progress | None = None) -
         from bankml.kernels import isa  # noqa: F401 - decides the tier, or says why none runs
     except RuntimeError as error:
         raise Refusal("model.cpu", f"the kernels do not run here: {error}", exit_code=EXIT_OTHER) from None
-    types = sorted(set(type_ids))
-    report = _report(_BASE, len(_BASE) + len(types), progress)
-    for done, name in enumerate(_BASE):
-        report(done)
-        importlib.import_module(f"bankml.kernels.{name}")
+    apart = _compile_apart() if _is_cold(_APART) else None
+    steps: list[Callable[[], object]] = [partial(_load, name) for name in _BASE]
+    steps += [partial(_load_type, type_id) for type_id in sorted(set(type_ids))]
+    if apart is not None:
+        steps.append(apart.wait)
+    steps += [partial(_load, name) for name in _APART]
+    _take(steps, progress if _is_cold(_BASE + _APART) else None)
+
+
+def compile_seldom(progress: Progress | None = None) -> None:
+    """Import the kernels that only some requests ask for: further samplers, probabilities, grammars."""
+    _take([partial(_load, name) for name in _SELDOM], progress if _is_cold(_SELDOM) else None)
+
+
+def _take(steps: Sequence[Callable[[], object]], progress: Progress | None) -> None:
+    for done, step in enumerate(steps):
+        if progress is not None:
+            progress("compile kernels (once)", done, len(steps))
+        step()
+    if progress is not None:
+        progress("compile kernels (once)", len(steps), len(steps))
+
+
+def _is_cold(names: Iterable[str]) -> bool:
+    """Whether one of these modules has to be compiled."""
+    cache = Path(os.environ["NUMBA_CACHE_DIR"])
+    return any(not any(cache.glob(f"*/{name}.*.nbi")) for name in names)
+
+
+def _load(name: str) -> None:
+    importlib.import_module(f"bankml.kernels.{name}")
+
+
+def _load_type(type_id: int) -> None:
     from bankml.kernels.weights import weight_type
 
-    for done, type_id in enumerate(types, len(_BASE)):
-        report(done)
-        weight_type(type_id, 8)
-    report(len(_BASE) + len(types))
+    weight_type(type_id, 8)
 
 
-def compile_constrained(progress: Progress | None = None) -> None:
-    """Import the kernels for grammars and probabilities, compiling where the cache is cold."""
-    report = _report(_CONSTRAINED, len(_CONSTRAINED), progress)
-    for done, name in enumerate(_CONSTRAINED):
-        report(done)
-        importlib.import_module(f"bankml.kernels.{name}")
-    report(len(_CONSTRAINED))
+def _compile_apart() -> subprocess.Popen[bytes] | None:
+    """A process that compiles a part into the same cache; what it fails at is compiled here after it."""
+    from bankml.kernels.team import available_cpus
 
-
-def _report(names: Iterable[str], total: int, progress: Progress | None) -> Callable[[int], None]:
-    """What tells how many modules are done; nothing where none of them has to be compiled."""
-    cache = Path(os.environ["NUMBA_CACHE_DIR"])
-    cold = any(not any(cache.glob(f"*/{name}.*.nbi")) for name in names)
-    if progress is None or not cold:
-        return lambda done: None
-    return lambda done: progress("compile kernels (once)", done, total)
+    if available_cpus() < 2 or not sys.executable:
+        return None
+    program = "import importlib, sys; import bankml.core.model; [importlib.import_module(name) for name in sys.argv[1:]]"
+    names = [f"bankml.kernels.{name}" for name in _APART]
+    with contextlib.suppress(OSError):
+        return subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-c", program, *names],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    return None

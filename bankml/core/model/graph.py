@@ -15,7 +15,7 @@ from bankml.core.model.matrices import COLUMN_PART, Matrix, Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan
 from bankml.core.model.program import Program, ProgramBuilder
-from bankml.kernels import attention, cache_q8, matmul, quantize, rope, rows
+from bankml.kernels import attention, attention_rows, cache_q8, matmul, quantize, rope, rows
 
 MICRO_BATCH = 512
 SPLIT_FROM = 512
@@ -105,7 +105,11 @@ class Buffers:
             (
                 self.row_floats
                 + self.row_formed
-                + max(attention.scratch_bytes(plan.head_dim, cells), cache_q8.scratch_bytes(plan.head_dim, cells))
+                + max(
+                    attention.scratch_bytes(plan.head_dim),
+                    attention_rows.scratch_bytes(plan.head_dim, cells),
+                    cache_q8.scratch_bytes(plan.head_dim, cells),
+                )
                 + 127
             )
             // 128
@@ -214,21 +218,21 @@ class _Writer:
                 self._form_rows(rows.form_rows, b.att, b.q_width, [output], {})
                 self._product(*product, residual=x)
         elif self.single:
-            self.to.op(attention.spans, words, self.p.n_head * self.spans)
+            self.to.op(attention_rows.attend, words, self._head_tiles() * self.spans)
             self.to.stage()
             join = self.to.block(
-                attention.JOIN_FIELDS,
+                attention_rows.JOIN_FIELDS,
                 {
                     0: b.partials, 1: self.p.n_head, 2: self.spans, 3: self.p.head_dim, 4: b.scratch, 5: b.scratch_stride,
                     6: b.scratch + b.row_floats, 7: b.scratch_stride, 8: output.kind.form, 9: output.kind.minus_offset,
                 },
             )  # fmt: skip
-            self._product(*product, residual=x, prologue=(attention.join_form, join, (layer, 2)))
+            self._product(*product, residual=x, prologue=(attention_rows.join_form, join, (layer, 2)))
         else:
             if self.mode == "many":
                 self.to.op(attention.rows_tiled, words, per_rows=(attention.TILE_ROWS, self.p.n_head))
             else:
-                self.to.op(attention.rows_reference, words, per_rows=(1, self.p.n_head))
+                self.to.op(attention_rows.attend, words, per_rows=(1, self._head_tiles()))
             self.to.stage()
             self._form_rows(rows.form_rows, b.att, b.q_width, [output], {})
             self._product(*product, residual=x)
@@ -383,6 +387,21 @@ class _Writer:
         self.to.op(kernel, block, per_rows=(part, 1))
         self.to.stage()
 
+    def _heads_together(self) -> int:
+        """Heads of a tile: even parts of those that share a key head, as long as every thread still finds several to claim."""
+        rows_or_spans = self.spans if self.single else 8
+        group = self.p.n_head // self.p.n_head_kv
+        for most in range(int(attention_rows.MOST_HEADS), 1, -1):
+            if self._tiles(most) * rows_or_spans >= 4 * self.g.threads:
+                return -(-group // -(-group // most))
+        return 1
+
+    def _head_tiles(self) -> int:
+        return self._tiles(self._heads_together())
+
+    def _tiles(self, most: int) -> int:
+        return self.p.n_head_kv * -(-(self.p.n_head // self.p.n_head_kv) // most)
+
     def _attention_words(self, layer: int) -> int:
         p, b, cache = self.p, self.b, self.g.cache
         block = self.to.block(
@@ -391,9 +410,10 @@ class _Writer:
                 attention.Q: b.q, attention.Q_STRIDE: b.q_width, attention.K_CACHE: cache.k[layer],
                 attention.V_CACHE: cache.v[layer], attention.HEADS: p.n_head, attention.GROUP: p.n_head // p.n_head_kv,
                 attention.DIM: p.head_dim, attention.CELLS: cache.cells, attention.SPAN: cache.cells,
-                attention.SPANS: self.spans, attention.PARTIALS: b.partials, attention.OUT: b.att,
+                attention.SPANS: self.spans, attention.PARTIALS: b.partials if self.single else 0, attention.OUT: b.att,
                 attention.OUT_STRIDE: b.q_width, attention.SCRATCH: b.attention_scratch,
                 attention.SCRATCH_STRIDE: b.scratch_stride, attention.SCALE: float_word(p.attention_scale),
+                attention.HEADS_TOGETHER: self._heads_together(),
                 cache_q8.Q_TURN: turns(p.head_dim)[0], cache_q8.OUT_TURN: turns(p.head_dim)[1],
             },
         )  # fmt: skip

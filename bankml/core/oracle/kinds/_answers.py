@@ -26,7 +26,7 @@ DEFAULT_THREADS = 3
 
 
 def record_script(script: list[Step], model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask every step of the script of one fresh llama-server; ``ctx`` and ``threads`` are options.
+    """Ask every step of the script of one fresh llama-server; ``ctx``, ``threads`` and ``cache_type`` are options.
 
     Raises:
         Refusal: no model was named.
@@ -34,8 +34,15 @@ def record_script(script: list[Step], model: Path | None, reference: Reference, 
     if model is None:
         raise Refusal("oracle.model", "this kind of oracle needs a model")
     ctx, threads = int(options.get("ctx", DEFAULT_CTX)), int(options.get("threads", DEFAULT_THREADS))
-    with reference.server(model, ctx=ctx, threads=threads) as server:
-        return {"ctx": ctx, "threads": threads, "steps": [{**step, "answer": _ask(server, step)} for step in script]}
+    cache_type = str(options.get("cache_type", "f16"))
+    extra = ["--cache-type-k", cache_type, "--cache-type-v", cache_type]
+    with reference.server(model, ctx=ctx, threads=threads, extra=extra) as server:
+        return {
+            "ctx": ctx,
+            "threads": threads,
+            "cache_type": cache_type,
+            "steps": [{**step, "answer": _ask(server, step)} for step in script],
+        }
 
 
 def compare_script(body: dict[str, Any], model: Path | None) -> Tally:
@@ -49,7 +56,8 @@ def compare_script(body: dict[str, Any], model: Path | None) -> Tally:
     from bankml.core.engine import Engine
 
     tally = Tally()
-    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"])
+    cache_type = body.get("cache_type", "f16")
+    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type)
     try:
         for number, step in enumerate(body["steps"]):
             _hold(engine, step, f"step {number}", tally)

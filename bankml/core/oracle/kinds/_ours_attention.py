@@ -11,20 +11,27 @@ import numpy.typing as npt
 from bankml.core.model.graph import SPLIT_FROM, float_word, rows_mode
 from bankml.core.model.memory import Block
 from bankml.core.oracle.kinds._ours import run
-from bankml.kernels import attention
+from bankml.kernels import attention, attention_rows
 from bankml.kernels.rope import CELL_BLOCK
 
 Floats = npt.NDArray[np.float32]
 
 
 def attend(
-    q: Floats, k: npt.NDArray[np.float16], v: npt.NDArray[np.float16], position: int, llama_threads: int, scale: float
+    q: Floats,
+    k: npt.NDArray[np.float16],
+    v: npt.NDArray[np.float16],
+    position: int,
+    llama_threads: int,
+    scale: float,
+    together: int = attention_rows.MOST_HEADS,
 ) -> Floats:
     """Attention of rows whose first sits in cell `position`, each over the cells up to its own.
 
     Args:
         q: float32[rows, heads, dim].
         k, v: half[kv heads, cells, dim]; cells are the reference's padded number.
+        together: the most heads that are taken at once.
 
     Returns: float32[rows, heads * dim].
     """
@@ -34,25 +41,27 @@ def attend(
     q = np.ascontiguousarray(q)
     blocked = k.reshape(kv_heads, cells // CELL_BLOCK, CELL_BLOCK, dim).transpose(0, 1, 3, 2)
     keys, values = _cache(blocked), _cache(v)
-    scratch, out = Block(attention.scratch_bytes(dim, cells)), Block(4 * rows * width + 256)
+    scratch = Block(max(attention.scratch_bytes(dim), attention_rows.scratch_bytes(dim, cells)))
+    out = Block(4 * rows * width + 256)
+    tiles = kv_heads * -(-(heads // kv_heads) // together)
     words = {
         attention.Q: int(q.ctypes.data), attention.Q_STRIDE: width, attention.K_CACHE: keys.address,
         attention.V_CACHE: values.address, attention.HEADS: heads, attention.GROUP: heads // kv_heads, attention.DIM: dim,
         attention.CELLS: cells, attention.POSITION: position, attention.ROWS: rows, attention.SPAN: cells, attention.SPANS: 1,
         attention.OUT: out.address, attention.OUT_STRIDE: width, attention.SCRATCH: scratch.address,
-        attention.SCALE: float_word(scale),
+        attention.SCALE: float_word(scale), attention.HEADS_TOGETHER: together,
     }  # fmt: skip
     if rows_mode(rows, dim) == "many":
         run(attention.rows_tiled, attention.FIELDS, words, -(-rows // attention.TILE_ROWS) * heads)
     elif rows > 1:
-        run(attention.rows_reference, attention.FIELDS, words, rows * heads)
+        run(attention_rows.attend, attention.FIELDS, words, rows * tiles)
     else:
         spans = llama_threads if cells >= SPLIT_FROM else 1
         partials = Block(4 * heads * spans * (2 + dim))
         words |= {attention.SPANS: spans, attention.SPAN: -(-cells // spans), attention.PARTIALS: partials.address}
-        run(attention.spans, attention.FIELDS, words, heads * spans)
+        run(attention_rows.attend, attention.FIELDS, words, tiles * spans)
         for head in range(heads):
-            attention.join_spans(
+            attention_rows.join_spans(
                 partials.address + head * spans * (2 + dim) * 4, spans, dim, out.address + 4 * head * dim
             )  # fmt: skip
     return out.floats((rows, width)).copy()
