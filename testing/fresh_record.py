@@ -22,13 +22,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("committed", type=Path)
     parser.add_argument("fresh", type=Path)
+    parser.add_argument("model", type=Path, nargs="?", help="the record's model, where it is none of the models on this machine")
     parser.add_argument("--reference", type=Path, required=True)
     arguments = parser.parse_args()
 
     committed = read_record(arguments.committed)
     model = None
     if committed.model_sha256 is not None:
-        model = find_model(committed.model_sha256)
+        model = arguments.model or find_model(committed.model_sha256)
         if model is None:
             print(f"no model with sha256 {committed.model_sha256} on this machine")
             return SKIPPED

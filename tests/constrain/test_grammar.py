@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Grammars: masks, UTF-8 across tokens, what is refused, what is too large."""
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,9 +13,7 @@ from bankml.core.constrain.trie import VocabularyTrie
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.run import compare_record
 from bankml.core.refusal import Refusal
-from tests.text.test_tokenizer_qwen3 import tokenizer_json
 
-ROOT = Path(__file__).parent.parent.parent
 RECORD = Path(__file__).parent / "records" / "grammar-qwen3.json.gz"
 PIECES = [
     b"",
@@ -141,11 +137,8 @@ def test_crafted_grammars_cost_little(name, vocabulary):
     assert time.process_time() - start < 1.5
 
 
-def test_qwen3(tmp_path):
-    model = tmp_path / "qwen3-vocabulary.gguf"
-    maker = ROOT / "testing" / "make_qwen3_vocab.py"
-    subprocess.run([sys.executable, maker, tokenizer_json(tmp_path), model], check=True, timeout=60)
-    tally = compare_record(read_record(RECORD), model)
+def test_qwen3(qwen3_vocabulary):
+    tally = compare_record(read_record(RECORD), qwen3_vocabulary)
     assert tally.passed, f"{tally.identical} of {tally.total}\n" + "\n".join(tally.differences)
 
 
