@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bankml.cli.prompt_arguments import chat_of, model_and_prompt
 from bankml.cli.sampling_flags import sampling_flags, sampling_request
 
 if TYPE_CHECKING:
+    from bankml.core.constrain.content import Content
     from bankml.core.engine import Completion, Engine
+    from bankml.core.engine.chat import Chat
     from bankml.core.model.graph import CacheType
 
 
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 @click.option(
     "--grammar", metavar="FILE", type=click.Path(path_type=Path), help="GBNF that the answer must fit; see bankml grammar."
 )
+@click.option("--schema", metavar="FILE", type=click.Path(path_type=Path), help="JSON schema that the answer must follow.")
+@click.option("--json-mode", is_flag=True, help="The answer must be a JSON object.")
 @click.option("--logprobs", "n_probs", metavar="N", type=click.IntRange(min=1, max=256),
               help="With --json, tell each token's logprob and those of the N most probable tokens.")  # fmt: skip
 @click.option("--post-sampling-probs", is_flag=True,
@@ -63,6 +69,8 @@ def command(
     allow_unpinned: bool,
     inexact: bool,
     grammar: Path | None,
+    schema: Path | None,
+    json_mode: bool,
     n_probs: int | None,
     post_sampling_probs: bool,
     as_json: bool,
@@ -83,18 +91,26 @@ def command(
         raise click.UsageError("--logprobs goes with --json")
     if post_sampling_probs and n_probs is None:
         raise click.UsageError("--post-sampling-probs goes with --logprobs")
-    model, prompt = _model_and_prompt(words, model_option, given=messages is not None)
-    chat = _messages(messages, prompt, system, raw)
-    text = grammar.read_text("utf-8", "surrogateescape") if grammar is not None else None
-    asked = _Asked(max_tokens, list(stop), n_probs or 0, post_sampling_probs, text, sampling_request(sampling))
-    with (
-        _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact, asked.constrained) as engine,
-        _start(engine, chat, asked) as completion,
-    ):
-        if as_json:
-            click.echo(json.dumps(_report(engine, completion.run(), llama_threads, asked), ensure_ascii=False, indent=2))
-        else:
-            _stream(completion)
+    model, prompt = model_and_prompt(words, model_option, given=messages is not None)
+    chat = chat_of(messages, prompt, system, raw)
+    if (grammar is not None) + (schema is not None) + json_mode > 1:
+        raise click.UsageError("--grammar, --schema and --json-mode bind the answer each in its way: give one")
+    asked = _Asked(
+        max_tokens=max_tokens,
+        stop=list(stop),
+        n_probs=n_probs or 0,
+        post_sampling_probs=post_sampling_probs,
+        grammar=grammar.read_text("utf-8", "surrogateescape") if grammar is not None else "",
+        schema={} if json_mode else _schema(schema),
+        sampling=sampling_request(sampling),
+    )
+    with _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact, asked.seldom) as engine:
+        begun = _start(engine, chat, asked)
+        with begun.completion:
+            if as_json:
+                click.echo(json.dumps(_report(engine, begun, llama_threads, asked), ensure_ascii=False, indent=2))
+            else:
+                _stream(begun)
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,8 @@ class _Asked:
     """What the answer shall be like.
 
     Attributes:
+        grammar: GBNF, empty for none.
+        schema: a JSON schema, empty for any object, None for none.
         sampling: the sampler chain as the fields of a request.
     """
 
@@ -109,92 +127,41 @@ class _Asked:
     stop: list[str]
     n_probs: int
     post_sampling_probs: bool
-    grammar: str | None
+    grammar: str
+    schema: dict[str, Any] | None
     sampling: dict[str, Any]
 
     @property
-    def constrained(self) -> bool:
-        """Whether a grammar binds the answer or probabilities are told."""
-        return self.grammar is not None or self.n_probs > 0
+    def seldom(self) -> bool:
+        """Whether something is asked for that most answers do without."""
+        return bool(self.grammar) or self.schema is not None or self.n_probs > 0 or self.sampling != {"temperature": 0.0}
 
 
-def _model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> tuple[str | None, str | None]:
-    """Which of the arguments is the model and which the prompt; a prompt of None comes from stdin."""
-    most = 2 - (model is not None) - given
-    if len(words) > most:
-        raise click.UsageError(f"expected at most {most} of [MODEL] [PROMPT] here, got {len(words)}: quote the prompt")
-    if model is not None or not words:
-        return model, words[0] if words else None
-    if len(words) == 2 or given:
-        return words[0], words[1] if len(words) == 2 else None
-    # A lone argument: a model when it names one and the prompt comes by stdin.
-    if not sys.stdin.isatty() and _names_model(words[0]):
-        return words[0], None
-    return None, words[0]
+@dataclass(frozen=True)
+class _Begun:
+    """An answer on its way.
 
-
-def _names_model(word: str) -> bool:
-    from bankml.core.pins import resolve_model
-    from bankml.core.refusal import Refusal
-
-    try:
-        return resolve_model(word).is_file()
-    except (Refusal, OSError, ValueError):
-        return False
-
-
-def _messages(path: Path | None, prompt: str | None, system: str | None, raw: bool) -> list[dict[str, Any]] | str:
-    """The chat to answer, or the text to continue.
-
-    Raises:
-        Refusal: the file is not a list of messages, or a text is not UTF-8.
+    Attributes:
+        grammar: GBNF that binds it, empty for none.
+        content: what tells its content and reasoning, None for a text that is continued.
     """
-    if path is not None:
-        if raw or system is not None:
-            raise click.UsageError("--messages holds the whole chat: it goes with neither --raw nor --system")
-        return _read_messages(path)
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise click.UsageError("there is no prompt: give one as an argument, on stdin or with --messages")
-        prompt = _utf8(sys.stdin.buffer.read(), "stdin")
-    if raw:
-        if system is not None:
-            raise click.UsageError("--raw has no system message")
-        return prompt
-    head = [{"role": "system", "content": system}] if system is not None else []
-    return [*head, {"role": "user", "content": prompt}]
+
+    completion: Completion
+    grammar: str
+    content: Content | None
 
 
-def _read_messages(path: Path) -> list[dict[str, Any]]:
+def _schema(path: Path | None) -> dict[str, Any] | None:
+    """The schema in a file."""
+    from bankml.core.constrain import json_text
     from bankml.core.refusal import Refusal
 
-    where = "stdin" if str(path) == "-" else str(path)
-    text = _utf8(sys.stdin.buffer.read() if where == "stdin" else path.read_bytes(), where)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Refusal("generate.messages", "the messages are not JSON", where=where, found=str(error)[:120]) from error
-    if isinstance(value, dict) and "messages" in value:
-        value = value["messages"]
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise Refusal(
-            "generate.messages",
-            "the messages are not a list of messages",
-            where=where,
-            allowed='[{"role": "user", "content": "…"}, …], or an object with that list as "messages"',
-        )
+    if path is None:
+        return None
+    value = json_text.read(path.read_bytes())
+    if not isinstance(value, dict):
+        raise Refusal("schema.object", "the schema of an answer is an object", where=str(path), found=json_text.dump(value)[:60])
     return value
-
-
-def _utf8(data: bytes, where: str) -> str:
-    from bankml.core.refusal import Refusal
-
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Refusal(
-            "generate.utf8", "the text is not UTF-8", where=f"{where}, byte {error.start}", found=f"0x{data[error.start]:02x}"
-        ) from error
 
 
 def _open(
@@ -246,30 +213,57 @@ def _open(
     return engine
 
 
-def _start(
-    engine: Engine,
-    chat: list[dict[str, Any]] | str,
-    asked: _Asked,
-) -> Completion:
+def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _Begun:
     from bankml.core.sampling import resolve_params
 
-    stop = asked.stop
-    if isinstance(chat, str):
-        tokens = engine.tokenizer.encode(chat)
-    else:
-        prompt = engine.template.apply({"messages": chat})
-        tokens = engine.tokenizer.encode(prompt.raw)
-        stop = [*stop, *prompt.stops]
     _check_biases(asked.sampling, engine)
-    return engine.complete(
+    made = None
+    if isinstance(chat, str):
+        tokens, grammar = engine.tokenizer.encode(chat), asked.grammar or _plain_grammar(asked.schema)
+    else:
+        made = _chat(engine, chat, asked.schema)
+        tokens, grammar = made.tokens, made.reading.text or asked.grammar
+        for warning in made.reading.warnings:
+            click.echo(f"bankml: {warning}", err=True)
+    completion = engine.complete(
         tokens,
         resolve_params(asked.sampling, engine.defaults, engine.tokenizer),
         max_tokens=asked.max_tokens,
-        stop=stop,
+        stop=[*asked.stop, *(made.stops if made else ())],
         n_probs=asked.n_probs,
         post_sampling_probs=asked.post_sampling_probs,
-        grammar=asked.grammar,
+        grammar=grammar,
+        prefill=made.reading.prefill if made and made.reading.text else b"",
+        preserved=made.preserved if made else (),
     )
+    return _Begun(completion, grammar, None if made is None else _content(made))
+
+
+def _chat(engine: Engine, messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> Chat:
+    from bankml.core.engine.chat import ready
+    from bankml.core.refusal import Refusal
+    from bankml.core.text.template_request import read_request
+
+    wanted = {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
+    made = ready(engine, read_request({"messages": messages, **wanted}))
+    if schema is not None and made.reading.text is None:
+        raise Refusal("schema.template", "llama.cpp b11192 binds no answer by a schema on this template", hint="--grammar can")
+    return made
+
+
+def _plain_grammar(schema: dict[str, Any] | None) -> str:
+    """The grammar of a schema for a text that is continued."""
+    if schema is None:
+        return ""
+    from bankml.core.serve.constraint import grammar_of_schema
+
+    return grammar_of_schema(schema)
+
+
+def _content(chat: Chat) -> Content:
+    from bankml.core.constrain.content import Content
+
+    return Content(chat.reading)
 
 
 def _check_biases(sampling: dict[str, Any], engine: Engine) -> None:
@@ -282,19 +276,29 @@ def _check_biases(sampling: dict[str, Any], engine: Engine) -> None:
             raise Refusal("generate.token", "--logit-bias names no token of this model", found=str(token), allowed=allowed)
 
 
-def _stream(completion: Completion) -> None:
+def _stream(begun: _Begun) -> None:
     """Print the text as it comes; control characters are shown, not sent, where a terminal would obey them."""
     terminal = sys.stdout.isatty()
     last = "\n"
-    for step in completion:
-        if step.text:
-            sys.stdout.write(_harmless(step.text) if terminal else step.text)
-            sys.stdout.flush()
-            last = step.text[-1]
+    for text in filter(None, _pieces(begun)):
+        sys.stdout.write(_harmless(text) if terminal else text)
+        sys.stdout.flush()
+        last = text[-1]
     if last != "\n":
         sys.stdout.write("\n")
     if sys.stderr.isatty():
-        click.echo(_summary(completion), err=True)
+        click.echo(_summary(begun.completion), err=True)
+
+
+def _pieces(begun: _Begun) -> Iterator[str]:
+    """The text as it is let go; of a chat its content alone."""
+    for step in begun.completion:
+        if begun.content is None:
+            yield step.text
+        elif step.whole:
+            yield begun.content.push(step.released).content.decode("utf-8", "replace")
+    if begun.content is not None:
+        yield begun.content.push(b"", last=True).content.decode("utf-8", "replace")
 
 
 def _harmless(text: str) -> str:
@@ -314,13 +318,16 @@ def _summary(completion: Completion) -> str:
     return f"bankml: {', '.join(speeds)}, {completion.finish_reason}"
 
 
-def _report(engine: Engine, completion: Completion, llama_threads: int, asked: _Asked) -> dict[str, Any]:
+def _report(engine: Engine, begun: _Begun, llama_threads: int, asked: _Asked) -> dict[str, Any]:
+    from bankml.core.engine.chat import told_whole
     from bankml.core.serve.answer import resolved
     from bankml.core.serve.logprobs import entries
     from bankml.core.serve.receipt import text_sha256
 
     verified = engine.verified
+    completion = begun.completion.run()
     measured = completion.measured_text
+    text, reasoning = (completion.text, "") if begun.content is None else told_whole(begun.content, completion)
     return {
         "model": str(engine.gguf.path),
         "model_sha256": verified.sha256 if verified else None,
@@ -331,8 +338,9 @@ def _report(engine: Engine, completion: Completion, llama_threads: int, asked: _
         "cache_type": engine.model.cache.type,
         "seed": completion.seed,
         "sampling": {**resolved(completion.params), "seed": completion.seed},
-        **({"grammar_sha256": text_sha256(asked.grammar)} if asked.grammar else {}),
-        "text": completion.text,
+        **({"grammar_sha256": text_sha256(begun.grammar)} if begun.grammar else {}),
+        "text": text,
+        **({"reasoning": reasoning} if reasoning else {}),
         "tokens": completion.tokens,
         **({"logprobs": entries(measured, engine.tokenizer.piece, asked.post_sampling_probs)} if measured else {}),
         "prompt_tokens": completion.prompt_tokens,

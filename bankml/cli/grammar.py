@@ -6,8 +6,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from bankml.core.constrain.chat_grammar import ChatGrammar
 
 
 @click.group("grammar")
@@ -59,21 +63,42 @@ def _read(file: str) -> bytes:
 
 @command.command("from-schema")
 @click.argument("file", metavar="FILE")
+@click.option("--model", metavar="MODEL", help="The grammar that binds a chat of this model, on its own template.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the grammar and the warnings.")
-def from_schema(file: str, as_json: bool) -> None:
+def from_schema(file: str, model: str | None, as_json: bool) -> None:
     """Print the grammar that llama.cpp b11192 makes of the JSON schema in FILE ("-" is standard input), byte for byte.
+
+    With --model it is the grammar of a chat: what the template opens the answer with and what may stand around the value are
+    part of it. --json then tells too the text over which the grammar goes before the answer.
 
     What of the schema the grammar does not hold to is said on stderr. A schema that b11192 refuses is refused, with its message
     and the path; exit code 2.
     """
     from bankml.core.constrain.schema import grammar_of_text
 
-    made = grammar_of_text(_read(file))
+    if model is None:
+        made = grammar_of_text(_read(file))
+        text, warnings, more = made.text, made.warnings, {}
+    else:
+        chat = _on_template(model, _read(file))
+        text, warnings = (chat.text or "").encode("utf-8", "surrogateescape"), chat.warnings
+        more = {"prefill": chat.prefill.decode("utf-8", "replace")}
     if as_json:
-        click.echo(json.dumps({"grammar": made.text.decode("utf-8", "replace"), "warnings": made.warnings}, ensure_ascii=False))
+        members = {"grammar": text.decode("utf-8", "replace"), "warnings": warnings, **more}
+        click.echo(json.dumps(members, ensure_ascii=False))
         return
-    for warning in made.warnings:
+    for warning in warnings:
         click.echo(f"bankml: {warning}", err=True)
     sys.stdout.flush()
-    sys.stdout.buffer.write(made.text)
+    sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
+
+
+def _on_template(model: str, schema: bytes) -> ChatGrammar:
+    from bankml.core.constrain.chat_grammar import chat_grammar
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.pins import resolve_model
+    from bankml.core.text.template import ChatTemplate
+
+    with GgufFile.open(resolve_model(model)) as gguf:
+        return chat_grammar(ChatTemplate.from_gguf(gguf), schema)

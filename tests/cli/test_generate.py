@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """``bankml generate`` in this process, on the real default model."""
 
+import hashlib
 import io
 import json
 import sys
@@ -215,5 +216,59 @@ def test_probabilities_after_sampling(bankml, stdin):
 )
 def test_flags_that_cannot_be_honoured(bankml, stdin, flags, code, word):
     answer = bankml("generate", RIVERS, "--max", 1, *flags)
+    assert (answer.code, answer.out) == (code, "")
+    assert word in answer.err
+
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 12}, "year": {"type": "integer", "minimum": 1000}},
+    "required": ["city", "year"],
+}
+ASK = "Name a city and a year."
+
+
+def test_schema(bankml, stdin, tmp_path):
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(CITY))
+    told = bankml("generate", ASK, "--schema", file, "--max", 60)
+    value = json.loads(told.out)
+    assert isinstance(value["city"], str) and len(value["city"]) <= 12 and value["year"] >= 1000
+    answer = json.loads(bankml("generate", ASK, "--schema", file, "--max", 60, "--json").out)
+    assert json.loads(answer["text"]) == value
+    grammar = bankml("grammar", "from-schema", file, "--model", "smollm2-135m-instruct").out
+    assert answer["grammar_sha256"] == hashlib.sha256(grammar.encode()).hexdigest()
+    members = json.loads(bankml("grammar", "from-schema", file, "--model", "smollm2-135m-instruct", "--json").out)
+    assert (members["grammar"], members["prefill"]) == (grammar, "<|im_start|>assistant\n")
+
+
+def test_schema_of_a_text_that_is_continued(bankml, stdin, tmp_path):
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(CITY))
+    answer = json.loads(bankml("generate", "--raw", "A city: ", "--schema", file, "--max", 60, "--json").out)
+    assert json.loads(answer["text"])["year"] >= 1000
+    grammar = bankml("grammar", "from-schema", file).out
+    assert answer["grammar_sha256"] == hashlib.sha256(grammar.encode()).hexdigest()
+
+
+def test_json_mode(bankml, stdin):
+    answer = bankml("generate", RIVERS, "--json-mode", "--max", 12)
+    assert answer.out.startswith("{")
+    assert not answer.out.startswith(SAID)
+
+
+@pytest.mark.parametrize(
+    ("schema", "flags", "code", "word"),
+    [
+        ("[]", (), 2, "an object"),
+        ("{", (), 2, "no JSON"),
+        ('{"type": "what"}', (), 2, "what"),
+        ("{}", ("--json-mode",), 1, "give one"),
+    ],
+)
+def test_schemas_that_bind_nothing(bankml, stdin, tmp_path, schema, flags, code, word):
+    file = tmp_path / "schema.json"
+    file.write_text(schema)
+    answer = bankml("generate", ASK, "--max", 1, "--schema", file, *flags)
     assert (answer.code, answer.out) == (code, "")
     assert word in answer.err

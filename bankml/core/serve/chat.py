@@ -56,35 +56,27 @@ async def prepare(resident: Resident, body: bytes) -> PreparedChat:
 
 
 def _ready(engine: Engine, request: ChatRequest, body: bytes, since: float) -> PreparedChat:
-    from bankml.core.constrain.chat_grammar import grammar_on
+    from bankml.core.engine.chat import ready
     from bankml.core.sampling import resolve_params
 
-    prompt = engine.template.prompt(request.conversation)
-    chat = grammar_on(prompt, request.conversation, engine.template)
-    tokens = engine.tokenizer.encode(prompt.raw, add_special=True, parse_special=True)
+    chat = ready(engine, request.conversation)
     params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
-    bound = constraint(request, chat)
-    engine.check(tokens)
+    bound = constraint(request, chat.reading)
+    engine.check(chat.tokens)
     return PreparedChat(
         engine=engine,
         request=request,
         body=body,
-        tokens=tokens,
+        tokens=chat.tokens,
         params=with_seed(params),
         seed=params.seed,
-        stop=[*request.stop, *prompt.stops],
+        stop=[*request.stop, *chat.stops],
         grammar=bound.grammar,
         prefill=bound.prefill,
-        preserved=_preserved(engine, chat),
+        preserved=chat.preserved,
         since=since,
-        chat=chat,
+        chat=chat.reading,
     )
-
-
-def _preserved(engine: Engine, chat: ChatGrammar) -> frozenset[int]:
-    """The tokens among the texts that the template preserves."""
-    cut = [engine.tokenizer.encode(text, add_special=False, parse_special=True) for text in chat.preserved]
-    return frozenset(tokens[0] for tokens in cut if len(tokens) == 1)
 
 
 async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
@@ -94,14 +86,11 @@ async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
         Gone: the client left.
         Refusal: nothing is answered.
     """
+    from bankml.core.engine.chat import told_whole
+
     request = answer.prepared.request
     completion = await answer.ended()
-    content = answer.prepared.content()
-    await asyncio.to_thread(content.push, completion.raw_bytes, last=True)
-    answer.text = content.said.content.decode("utf-8", "replace")
-    answer.reasoning = content.said.reasoning.decode("utf-8", "replace")
-    if not answer.text and not answer.reasoning:
-        answer.text = completion.raw_text
+    answer.text, answer.reasoning = await asyncio.to_thread(told_whole, answer.prepared.content(), completion)
     numbers = counted(completion)
     body = shapes.completion(answer.identity, answer.model, answer.text, completion.finish_reason, numbers, answer.reasoning)
     told = await answer.told_whole(completion)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A chat made ready for an engine: its prompt's tokens, what ends its answer, how the answer is bound and read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bankml.core.constrain.chat_grammar import ChatGrammar
+    from bankml.core.constrain.content import Content
+    from bankml.core.engine.completion import Completion
+    from bankml.core.engine.engine import Engine
+    from bankml.core.text.template_request import ChatRequest
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation on a model's own template.
+
+    Attributes:
+        tokens: the prompt.
+        stops: texts that end the answer, the template's own.
+        reading: how the answer is bound and read.
+        preserved: control tokens whose text is part of the answer.
+    """
+
+    tokens: list[int]
+    stops: tuple[str, ...]
+    reading: ChatGrammar
+    preserved: frozenset[int]
+
+
+def ready(engine: Engine, conversation: ChatRequest) -> Chat:
+    """Render and tokenize a conversation, and find out how its answer will look.
+
+    Raises:
+        Refusal: the template's, or the schema's.
+    """
+    from bankml.core.constrain.chat_grammar import grammar_on
+
+    prompt = engine.template.prompt(conversation)
+    reading = grammar_on(prompt, conversation, engine.template)
+    encode = engine.tokenizer.encode
+    cut = [encode(text, add_special=False, parse_special=True) for text in reading.preserved]
+    return Chat(
+        tokens=encode(prompt.raw, add_special=True, parse_special=True),
+        stops=prompt.stops,
+        reading=reading,
+        preserved=frozenset(tokens[0] for tokens in cut if len(tokens) == 1),
+    )
+
+
+def told_whole(content: Content, completion: Completion) -> tuple[str, str]:
+    """Content and reasoning of a finished answer; all of its text where neither is there."""
+    content.push(completion.raw_bytes, last=True)
+    text, reasoning = content.said.content.decode("utf-8", "replace"), content.said.reasoning.decode("utf-8", "replace")
+    return (text, reasoning) if text or reasoning else (completion.raw_text, "")
