@@ -18,8 +18,7 @@ from numba import njit
 
 from . import lanes
 from .isa import VNNI, W
-from .matmul import finish, part_start
-from .quantize_k import RECORD, SUMS16
+from .quantize_k import SUMS16
 from .simd import I8, I16, I32, IW, V, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
 from .super_blocks import field, pair_sums, twice, zero
 from .team import kernel
@@ -69,55 +68,19 @@ def _lane(E, tile, words, scales):
 _LAYOUT = lanes.Layout(name="q2_k", quants=QUANTS, lane_bytes=2 * 4 * W, scales=_scales, words=_words, lane=_lane, begin=_begin)
 
 _zeros, _step, _result = lanes.column(_LAYOUT)
-_scratch1, _clear1, _begin1, _lane1, _result1 = lanes.tiles(_LAYOUT, 1)
-_scratchn, _clearn, _beginn, _lanen, _resultn = lanes.tiles(_LAYOUT, _TILE)
+_scratch, _clear, _begin, _lanes, _results = lanes.tiles(_LAYOUT, _TILE)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
-    parts = ld_i64(args, 9)
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        acc = _zeros(0)
-        at = w + g * blocks * PACKED
-        for b in range(blocks):
-            acc = _step(acc, at + b * PACKED, y + b * RECORD)
-        finish(args, 0, g, _result(acc))
+    lanes.one_row(_zeros, _step, _result, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
-    first = chunk // parts * column_part
-    last = min(columns, first + column_part)
-    chunk = chunk % parts
-    tiled = first + (last - first) // _TILE * _TILE
-    one, state = _scratch1(0), _scratchn(0)
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        at = w + g * blocks * PACKED
-        for j in range(first, tiled, _TILE):
-            _clearn(state)
-            for b in range(blocks):
-                block, records = at + b * PACKED, y + j * stride + b * RECORD
-                _beginn(state, block, records, stride)
-                for lane in range(8):
-                    _lanen(state, block, records, stride, lane)
-            out = _resultn(state)
-            for c in range(_TILE):
-                finish(args, j + c, g, out[c])
-        for j in range(tiled, last):
-            _clear1(one)
-            for b in range(blocks):
-                block, records = at + b * PACKED, y + j * stride + b * RECORD
-                _begin1(one, block, records, 0)
-                for lane in range(8):
-                    _lane1(one, block, records, 0, lane)
-            finish(args, j, g, _result1(one)[0])
+    lanes.many_rows(_scratch, _clear, _begin, _lanes, _results, _TILE, _zeros, _step, _result, PACKED, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
