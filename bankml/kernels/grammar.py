@@ -59,6 +59,7 @@ def value_of(m, element):
 def push(m, parent, element):
     """The node of a stack: ``parent`` with ``element`` on top."""
     mask = m[NODE_MASK]
+    m[WORK] += 1
     place = np.int64(_mix(parent, element) & np.uint64(mask))
     while m[m[NODE_HASH] + place] >= 0:
         node = m[m[NODE_HASH] + place]
@@ -69,6 +70,8 @@ def push(m, parent, element):
     if node >= m[NODE_ROOM]:
         m[FULL] = N_NODES
         return np.int64(-1)
+    # A new node touches memory in eight places.
+    m[WORK] += 3
     m[m[PARENT] + node] = parent
     m[m[ELEMENT] + node] = element
     m[m[CLOSED_START] + node] = -1
@@ -163,14 +166,19 @@ def _set_mix(items, start, end):
 
 
 @njit(types.void(_A), **_options)
-def rehash(m):
-    """Fill the hash tables again, after they were made anew."""
+def rehash_nodes(m):
+    """Fill the nodes' hash table again, after it was made anew."""
     mask = m[NODE_MASK]
     for node in range(1, m[N_NODES]):
         place = np.int64(_mix(m[m[PARENT] + node], m[m[ELEMENT] + node]) & np.uint64(mask))
         while m[m[NODE_HASH] + place] >= 0:
             place = (place + 1) & mask
         m[m[NODE_HASH] + place] = node
+
+
+@njit(types.void(_A), **_options)
+def rehash_sets(m):
+    """Fill the sets' hash table again, after it was made anew."""
     mask = m[SET_MASK]
     for state in range(m[N_STATES]):
         place = np.int64(_set_mix(m, m[SETS] + m[m[SET_START] + state], m[SETS] + m[m[SET_START] + state + 1]) & np.uint64(mask))

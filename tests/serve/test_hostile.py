@@ -148,19 +148,29 @@ def lone(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 
 CASES = [("grammar", name) for name in GRAMMARS] + [("json_schema", name) for name in SCHEMAS]
+# On a template the schema's rules stand among those of the template's parser.
+CASES += [("response_format", name) for name in ("nesting", "a larger enum", "many properties", "a long pattern", "integers")]
+
+
+def asked_for(field: str, name: str) -> dict[str, Any]:
+    if field == "grammar":
+        return {"prompt": "a", field: GRAMMARS[name]}
+    if field == "json_schema":
+        return {"prompt": "a", field: SCHEMAS[name]}
+    wanted = {"type": "json_schema", "json_schema": {"schema": SCHEMAS[name]}}
+    return {"messages": [{"role": "user", "content": "a"}], field: wanted}
 
 
 @pytest.mark.parametrize(("field", "name"), CASES)
 def test_it_is_refused_or_answered_soon(lone: Served, field: str, name: str) -> None:
-    constraint = GRAMMARS[name] if field == "grammar" else SCHEMAS[name]
-    body = json.dumps({"prompt": "a", "n_predict": 3, "temperature": 0, field: constraint}).encode()
+    body = json.dumps({"n_predict": 3, "temperature": 0, **asked_for(field, name)}).encode()
     gauge = Gauge(lone.process.pid)
     held = gauge.resident()
     gauge.begin_peak()
     with Neighbour(lone.base) as neighbour:
         time.sleep(0.05)
         before, asked = gauge.seconds(), neighbour.answers
-        answer = lone.post("/completion", body)
+        answer = lone.post("/v1/chat/completions" if field == "response_format" else "/completion", body)
         spent, meanwhile = gauge.seconds() - before, neighbour.answers - asked
     # Answering the neighbour takes the server about a millisecond each time.
     assert spent - 0.002 * meanwhile < SECONDS
@@ -170,7 +180,7 @@ def test_it_is_refused_or_answered_soon(lone: Served, field: str, name: str) -> 
         assert answer.status_code == 400
         assert answer.json()["error"]["type"] == "invalid_request_error"
     else:
-        assert answer.json()["tokens_predicted"] >= 1
+        assert answer.json()["timings"]["predicted_n"] >= 1
 
 
 def test_the_first_request_finds_everything_compiled(smollm2: Path, tmp_path: Path) -> None:

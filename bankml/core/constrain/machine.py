@@ -21,9 +21,9 @@ _ROOMS: Final = {
     kernel.N_SETS: (kernel.SET_ROOM, 1 << 13, 1 << 23),
 }
 """What may be full: where its room stands, its first and its largest room. All of it is less than 256 MiB."""
-_WORK: Final = 30_000_000
-"""Work that is granted at first, about half a second of it; each token brings the second number more, up to the first."""
-_WORK_A_TOKEN: Final = 5_000_000
+_WORK: Final = 12_000_000
+"""Work that is granted at first, some 0.3 s of it; each token brings the second number more, up to the first."""
+_WORK_A_TOKEN: Final = 7_000_000
 MAX_POINT: Final = 1 << 22
 """One more than the largest value that lenient UTF-8 gives."""
 
@@ -139,14 +139,19 @@ class Machine:
         new = self._made()
         for counter in (*_ROOMS, kernel.STAMP, kernel.WORK, kernel.BUDGET):
             new[counter] = old[counter]
+        # A hash table of another size is filled anew.
+        anew = {kernel.N_NODES: kernel.NODE_HASH, kernel.N_STATES: kernel.SET_HASH}.get(used)
         for section in range(kernel.KIND, kernel.HEAD):
-            if section not in (kernel.NODE_HASH, kernel.SET_HASH):
+            if section != anew:
                 start, size = int(old[section]), self._sizes[section]
                 place = int(new[section])
                 new[place : place + size] = old[start : start + size]
         self._array = new
         self._measure()
-        kernel.rehash(new)
+        if anew == kernel.NODE_HASH:
+            kernel.rehash_nodes(new)
+        elif anew == kernel.SET_HASH:
+            kernel.rehash_sets(new)
 
     def _section(self, section: int) -> Ints:
         start = int(self._array[section])
