@@ -13,12 +13,14 @@ bits word i holds 2i and 2i+1 in its low six bits, and groups 6 and 7 lie in the
 from __future__ import annotations
 
 from numba import njit
+from numba.extending import register_jitable
 
 from .isa import W
 from .simd import I32, IW, ld_u8, st_i8
 from .super_blocks import field, ld_bytes, scale_of_pair
 
 
+@register_jitable
 def codes_at(small):
     """Where a packed block's codes begin, from the number of small bytes of a row."""
     return (2 + small + 3) // 4 * 4 * W
@@ -95,7 +97,7 @@ def _put_codes(codes, bits, at, i):
 def code_of(block, small, bits, i, e):
     """The code of weight e of row i."""
     g = e // 32
-    at = block + (2 + small + 3) // 4 * 4 * W + (bits * (e % 32 // 4) * W + i) * 4 + e % 4
+    at = block + codes_at(small) + (bits * (e % 32 // 4) * W + i) * 4 + e % 4
     if bits != 3:
         each = 8 // bits
         return ld_u8(at + 4 * W * (g // each), 0) >> bits * (g % each) & (1 << bits) - 1
@@ -111,6 +113,13 @@ def scale_of(block, i, n):
 
 
 @njit(nogil=True, error_model="numpy")
+def take_entry(places, codes, n):
+    """The places of a grid entry."""
+    for j in range(len(places)):
+        codes[n + j] = places[j]
+
+
+@njit(nogil=True, error_model="numpy")
 def put_scale(small, n, code):
     """Scale n of a block, as a code of four bits."""
     small[n // 2] = small[n // 2] & 15 | code << 4 if n % 2 else code
@@ -123,4 +132,4 @@ def put_block(block, i, d, small, count, codes, bits):
     st_i8(block, 2 * i + 1, d >> 8)
     for n in range(count):
         st_i8(block + 2 * W + n * W, i, small[n])
-    _put_codes(codes, bits, block + (2 + count + 3) // 4 * 4 * W, i)
+    _put_codes(codes, bits, block + codes_at(count), i)

@@ -16,12 +16,11 @@ import numpy as np
 from numba import njit
 
 from . import lanes, panels
-from .grid_blocks import packed_bytes, put_block, put_scale, scale_pairs
+from .grid_blocks import packed_bytes, put_block, put_scale, scale_pairs, take_entry
 from .grids import IQ1
 from .isa import W
 from .quantize_k import C
 from .shifted_grids import BITS, OFFSET, UNIT, bit_mask, negate, steps, unpack_rows
-from .signed_grids import take_entry
 from .simd import F32, I32, ld_u8, ld_u16
 from .super_blocks import add_pairs, ld_bytes, zero
 from .team import kernel

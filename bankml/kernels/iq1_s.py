@@ -15,11 +15,10 @@ import numpy as np
 from numba import njit
 
 from . import lanes, panels
-from .grid_blocks import packed_bytes, put_block, put_scale, scale_pairs, small_pairs
+from .grid_blocks import packed_bytes, put_block, put_scale, scale_pairs, small_pairs, take_entry
 from .grids import IQ1
 from .isa import W
 from .shifted_grids import BITS, OFFSET, UNIT, bit_mask, negate, steps, unpack_rows
-from .signed_grids import take_entry
 from .simd import F32, I16, V, ld_u8, ld_u16
 from .super_blocks import ld_bytes, minima
 from .team import kernel

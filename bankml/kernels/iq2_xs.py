@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 
 from . import panels
-from .grid_blocks import packed_bytes, put_block
+from .grid_blocks import packed_bytes, put_block, take_entry
 from .grids import IQ2_XS, SIGNS
 from .isa import W
-from .signed_grids import steps, table, take_entry, take_signs, unpack_rows
+from .signed_grids import steps, table, take_signs, unpack_rows
 from .simd import ld_u8, ld_u16
 from .team import kernel
 

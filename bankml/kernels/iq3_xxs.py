@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 
 from . import panels
-from .grid_blocks import packed_bytes, put_block, put_scale
+from .grid_blocks import packed_bytes, put_block, put_scale, take_entry
 from .grids import IQ3_XXS
 from .isa import W
-from .signed_grids import steps, table, take_entry, take_sevens, unpack_rows
+from .signed_grids import steps, table, take_sevens, unpack_rows
 from .simd import ld_i32, ld_u8, ld_u16
 from .team import kernel
 

@@ -74,13 +74,6 @@ def take_signs(signs, codes, n, bit):
 
 
 @njit(nogil=True, error_model="numpy")
-def take_entry(places, codes, n):
-    """The places of a grid entry."""
-    for j in range(len(places)):
-        codes[n + j] = places[j]
-
-
-@njit(nogil=True, error_model="numpy")
 def unpack_rows(values, small, bits, unit, packed_size, args, chunk):
     """Dequantize the rows that `Y` names: d*unit times the integer scale*value, exact."""
     packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
