@@ -69,9 +69,9 @@ def scale_pairs(E, w, count, mask=0x000F000F):
 
 
 def lane_scales(E, pairs):
-    """The sixteen scales that lanes.Layout wants, from the pairs of groups, or of halves of groups."""
+    """The scales that lanes.Layout wants, from the pairs of groups, or of halves of groups."""
     if len(pairs) == 4:
-        return 2 * [scale_of_pair(E, pair, half) for pair in pairs for half in (0, 1)]
+        return [scale_of_pair(E, pair, half) for pair in pairs for half in (0, 1)]
     return [scale_of_pair(E, pair, half) for half in (0, 1) for pair in pairs]
 
 

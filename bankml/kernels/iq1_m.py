@@ -16,13 +16,13 @@ import numpy as np
 from numba import njit
 
 from . import lanes, panels
-from .grid_blocks import packed_bytes, put_block, put_scale, scale_pairs, take_entry
+from .grid_blocks import lane_scales, packed_bytes, put_block, put_scale, scale_pairs, take_entry
 from .grids import IQ1
 from .isa import W
 from .quantize_k import C
 from .shifted_grids import BITS, OFFSET, UNIT, bit_mask, negate, steps, unpack_rows
 from .simd import F32, I32, ld_u8, ld_u16
-from .super_blocks import add_pairs, ld_bytes, zero
+from .super_blocks import add_pairs, ld_bytes, separate, zero
 from .team import kernel
 
 BLOCK, BYTES = 256, 56
@@ -32,29 +32,37 @@ PACKED = packed_bytes(_SMALL, BITS)
 _PLACES = IQ1.places
 
 
+def _pairs(E, w):
+    return scale_pairs(E, w, 8)
+
+
 def _positive(E, w):
     bytes_ = [ld_bytes(E, w, (10 + p) * W) for p in range(4)]
     return lambda g, quarter: bit_mask(E, bytes_[g // 2], 4 * (g % 2) + quarter)
 
 
-def _lane(E, tile, words, scales):
-    """The row's words of minus four quants' sum make the shifts' sum."""
-    shifts, positive = zero(E), _positive(E, tile.w)
-    for g, scale in enumerate(scales):
-        signed = negate(E, scale, positive(g, tile.lane // 2))
-        shifts = add_pairs(E, shifts, signed, E.splat_ld(I32, tile.sums(0, C + 32 * g)))
-    tile.fma(tile.extra_at(0, tile.lane), tile.factor(0), shifts)
-    return lanes.lane_sums(E, tile, words, scales, offset=True)
+def _begin(E, tile):
+    """The shifts: a row's words of minus four quants' sum make their sum."""
+    positive = _positive(E, tile.w)
+    scales = lane_scales(E, _pairs(E, tile.w))
+    for quarter in range(4):
+        separate(E)
+        signed = [negate(E, scales[8 * (quarter // 2) + g], positive(g, quarter)) for g in range(8)]
+        for tile.lane in (2 * quarter, 2 * quarter + 1):
+            total = zero(E)
+            for g in range(8):
+                total = add_pairs(E, total, signed[g], E.splat_ld(I32, tile.sums(0, C + 32 * g)))
+            tile.fma(tile.extra_at(0, tile.lane), tile.factor(0), total)
 
 
 _step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros = steps(
     "iq1_m",
     _SMALL,
-    lambda E, w: scale_pairs(E, w, 8),
+    _pairs,
     _positive,
     extra=8,
-    begin=None,
-    lane=_lane,
+    begin=_begin,
+    lane=lambda E, tile, words, scales: lanes.lane_sums(E, tile, words, scales, offset=True),
     end=lambda E, total, extra: E.fma(E.const(F32, UNIT, W), E.hsum_a(extra), total),
 )
 

@@ -160,7 +160,8 @@ def tiles(layout, columns):
     def open_block(E, scratch, w, y, stride):
         tile = Tile(E, layout, columns, scratch, w, y, stride)
         tile.set_factors()
-        for i, scale in enumerate(layout.scales(E, w)):
+        scales = layout.scales(E, w)
+        for i, scale in enumerate(2 * scales if len(scales) == 8 else scales):
             E.st(scale, tile.at(tile.scales_at() + i))
         if layout.begin is not None:
             layout.begin(E, tile)
@@ -206,9 +207,12 @@ def column(layout):
             layout.begin(E, tile)
         for lane in range(8):
             separate(E)
+            if lane == 4:
+                # Eight that all lanes take are made twice: living through all of them, they spilled.
+                scales = scales[8:] or layout.scales(E, w)
             tile.lane = lane
             words = layout.words(E, E.b.add(w, E.i64(layout.quants + lane * layout.lane_bytes)))
-            (total,) = layout.lane(E, tile, words, scales[lane // 4 * 8 : lane // 4 * 8 + 8])
+            (total,) = layout.lane(E, tile, words, scales[:8])
             tile.fma(tile.accumulator(0), tile.factor(0), total)
         return E.tup(tile.vectors[:count])
 
