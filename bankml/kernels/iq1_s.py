@@ -49,7 +49,7 @@ def _begin(E, tile):
     tile.fma(tile.extra_at(0, 0), tile.factor(0), minima(E, signed, tile.ys[0]))
 
 
-_step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros = steps(
+_zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros = steps(
     "iq1_s",
     _SMALL,
     _pairs,
@@ -74,13 +74,13 @@ def _take(block, codes, small):
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    panels.one_row(_step, _zeros, _result, PACKED, args, chunk, thread)
+    lanes.one_row(_zeros, _step, _result, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    panels.many_rows(_step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
+    panels.many_rows(_zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

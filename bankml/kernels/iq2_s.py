@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from . import panels
+from . import lanes, panels
 from .grid_blocks import packed_bytes, put_block, take_entry
 from .grids import IQ2_S
 from .isa import W
@@ -24,7 +24,7 @@ MINUS_OFFSET = -43
 _BITS, _SMALL, _UNIT = 3, 8, 0.125
 PACKED = packed_bytes(_SMALL, _BITS)
 _PLACES, _VALUES = IQ2_S.places, table(IQ2_S)
-_step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros = steps("iq2_s", IQ2_S, _BITS, _SMALL, _UNIT)
+_zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros = steps("iq2_s", IQ2_S, _BITS, _SMALL, _UNIT)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -41,13 +41,13 @@ def _take(block, codes, small):
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    panels.one_row(_step, _zeros, _result, PACKED, args, chunk, thread)
+    lanes.one_row(_zeros, _step, _result, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    panels.many_rows(_step, _zeros, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
+    panels.many_rows(_zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

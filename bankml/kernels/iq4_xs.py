@@ -172,13 +172,13 @@ _paneln, _zerosn = _panel(panels.TILE), zeros("iq4_xs", panels.TILE)
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    panels.one_row(_lanes, _zeros8, _result8, PACKED, args, chunk, thread)
+    lanes.one_row(_zeros8, _lanes, _result8, PACKED, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    panels.many_rows(_lanes, _zeros8, _result8, _paneln, _zerosn, _panel1, _zeros1, PACKED, args, chunk)
+    panels.many_rows(_zeros8, _lanes, _result8, _paneln, _zerosn, _panel1, _zeros1, PACKED, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -234,7 +234,7 @@ def first_nan(E, total, more):
 
 
 @njit(nogil=True, error_model="numpy")
-def _sum(zeros, step, result, packed, w, y, blocks):
+def lanes_sum(zeros, step, result, packed, w, y, blocks):
     """W outputs of one activation row."""
     acc = zeros(0)
     for b in range(blocks):
@@ -248,7 +248,7 @@ def one_row(zeros, step, result, packed, args, chunk, thread):
     w, groups, blocks, parts = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
     y = ld_i64(args, 3) + thread * ld_i64(args, 4)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        finish(args, 0, g, _sum(zeros, step, result, packed, w + g * blocks * packed, y, blocks))
+        finish(args, 0, g, lanes_sum(zeros, step, result, packed, w + g * blocks * packed, y, blocks))
 
 
 @njit(nogil=True, error_model="numpy")
@@ -278,4 +278,4 @@ def many_rows(scratch, clear, begin, lane, results, columns, zeros, step, result
             for c in range(columns):
                 finish(args, j + c, g, out[c])
         for j in range(tiled, last):
-            finish(args, j, g, _sum(zeros, step, result, packed, at, y + j * stride, blocks))
+            finish(args, j, g, lanes_sum(zeros, step, result, packed, at, y + j * stride, blocks))

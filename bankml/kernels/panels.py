@@ -10,6 +10,7 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import VNNI, W
+from .lanes import lanes_sum
 from .matmul import finish, part_start
 from .quantize_k import RECORD, SUMS16, SUMS32, D
 from .simd import ADDR, F32, I32, f32xw, ld_i64, mk, tup
@@ -78,14 +79,6 @@ def _times(E, a, factor):
 
 
 @njit(nogil=True, error_model="numpy")
-def _lanes(step, zeros, result, packed, w, y, blocks):
-    acc = zeros(0)
-    for b in range(blocks):
-        acc = step(acc, w + b * packed, y + b * RECORD)
-    return result(acc)
-
-
-@njit(nogil=True, error_model="numpy")
 def _panel(step, zeros, packed, w, y, stride, blocks):
     acc = zeros(0)
     for b in range(blocks):
@@ -94,16 +87,7 @@ def _panel(step, zeros, packed, w, y, stride, blocks):
 
 
 @njit(nogil=True, error_model="numpy")
-def one_row(step, zeros, result, packed, args, chunk, thread):
-    """Matrix times the activation row in the thread's scratch: a part of the row groups. Intrinsics as from lanes.column."""
-    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
-    for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        finish(args, 0, g, _lanes(step, zeros, result, packed, ld_i64(args, 0) + g * blocks * packed, y, blocks))
-
-
-@njit(nogil=True, error_model="numpy")
-def many_rows(step, zeros, result, tile, tile_zeros, one, one_zeros, packed, args, chunk):
+def many_rows(zeros, step, result, tile, tile_zeros, one, one_zeros, packed, args, chunk):
     """Matrix times many activation rows: a part of the row groups times a part of the rows.
 
     Intrinsics as from lanes.column, then as from `panel` for TILE rows and for one.
@@ -120,7 +104,7 @@ def many_rows(step, zeros, result, tile, tile_zeros, one, one_zeros, packed, arg
         w = ld_i64(args, 0) + g * blocks * packed
         if not in_panels:
             for j in range(first, last):
-                finish(args, j, g, _lanes(step, zeros, result, packed, w, y + j * stride, blocks))
+                finish(args, j, g, lanes_sum(zeros, step, result, packed, w, y + j * stride, blocks))
             continue
         for j in range(first, tiled, TILE):
             out = _panel(tile, tile_zeros, packed, w, y + j * stride, stride, blocks)

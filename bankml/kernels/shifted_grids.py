@@ -64,7 +64,7 @@ def steps(name, small, pairs, positive, *, extra, begin, lane, end):
     )
     zeros, step, result = lanes.column(layout)
     tile, one = (panels.panel(name, n, unit=UNIT, offset=PANEL_OFFSET, pairs=pairs, words=words) for n in (panels.TILE, 1))
-    return step, zeros, result, *tile, *one
+    return zeros, step, result, *tile, *one
 
 
 @njit(nogil=True, error_model="numpy")

@@ -24,7 +24,7 @@ def table(grid):
 
 
 def steps(name, grid, bits, small, unit):
-    """What panels.one_row and panels.many_rows take: (step, zeros, result, tile, its zeros, one, its zeros)."""
+    """What lanes.one_row and panels.many_rows take: (zeros, step, result, tile, its zeros, one, its zeros)."""
     values = table(grid)
     offset = int(values.max())
     unsigned = [int(v) + offset for v in values] + [0] * (16 - len(values))
@@ -61,7 +61,7 @@ def steps(name, grid, bits, small, unit):
     )
     zeros, step, result = lanes.column(layout)
     tile, one = (panels.panel(name, n, unit=unit, offset=offset, pairs=pairs, words=words) for n in (panels.TILE, 1))
-    return step, zeros, result, *tile, *one
+    return zeros, step, result, *tile, *one
 
 
 @njit(nogil=True, error_model="numpy")
