@@ -381,7 +381,8 @@ class _Variant:
         """How answers look; found out once."""
         if self.format:
             return named_style(self.format.name, self.source)
-        return find_style(self.source, self._try, self.caps.supports_tool_calls)
+        caps = self.caps
+        return find_style(self.source, self._try, caps.supports_tool_calls, caps.supports_parallel_tool_calls)
 
     def _try(self, messages: Messages, tools: Messages | None, generate: bool, thinking: bool) -> bytes | None:
         """One run for an analysis; None when the template refuses."""

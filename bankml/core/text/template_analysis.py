@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bankml.core.text.messages import loads
 
@@ -87,23 +87,39 @@ def _visible(text: bytes) -> list[Segment]:
     return [segment for segment in segments(text) if segment.value.strip(SPACES)]
 
 
+class Split(NamedTuple):
+    """Two texts as what they share at both ends and what is only in the left and only in the right one."""
+
+    prefix: bytes = b""
+    suffix: bytes = b""
+    left: bytes = b""
+    right: bytes = b""
+
+
 def difference(left: bytes, right: bytes) -> tuple[bytes, bytes]:
-    """What is only in the left and only in the right text, compared mark by mark from both ends.
+    """What is only in the left and only in the right text."""
+    found = split(left, right)
+    return found.left, found.right
+
+
+def split(left: bytes, right: bytes) -> Split:
+    """Compare two texts mark by mark from both ends, then character by character where both have text there.
 
     Source: calculate_diff_split, common/chat-auto-parser-helpers.cpp.
     """
     a, b = segments(left), segments(right)
-    if not a:
-        return b"", right
-    if not b:
-        return left, b""
+    if not a or not b:
+        return Split(left=left if a else b"", right=right)
+    before, behind = b"", b""
     a_first, a_last, b_first, b_last = 0, len(a) - 1, 0, len(b) - 1
     a_used = b_used = False
     while a_first != a_last and b_first != b_last:
         advanced = False
         if a[a_first] == b[b_first]:
+            before += a[a_first].value
             a_first, b_first, advanced = a_first + 1, b_first + 1, True
         if a[a_last] == b[b_last]:
+            behind = a[a_last].value + behind
             advanced = True
             if a_first != a_last:
                 a_last -= 1
@@ -117,15 +133,20 @@ def difference(left: bytes, right: bytes) -> tuple[bytes, bytes]:
             break
     if a_first == a_last and b_first != b_last:
         if a[a_first] == b[b_last]:
+            behind = b[b_last].value + behind
             b_last, a_used = b_last - 1, True
         elif a[a_first] == b[b_first]:
+            before += b[b_first].value
             b_first, a_used = b_first + 1, True
     elif b_first == b_last and a_first != a_last:
         if a[a_last] == b[b_first]:
+            behind = a[a_last].value + behind
             a_last, b_used = a_last - 1, True
         elif a[a_first] == b[b_first]:
+            before += a[a_first].value
             a_first, b_used = a_first + 1, True
     elif a_first == a_last and b_first == b_last and a[a_first] == b[b_first] and a[a_first].is_marker:
+        before += b[b_first].value
         a_used = b_used = True
     text_behind = not a[a_last].is_marker and not b[b_last].is_marker
     text_before = not a[a_first].is_marker and not b[b_first].is_marker
@@ -134,10 +155,12 @@ def difference(left: bytes, right: bytes) -> tuple[bytes, bytes]:
     suffix = common_prefix(rest_a[::-1], rest_b[::-1]) if text_behind else 0
     cut_a, cut_b = rest_a[: len(rest_a) - suffix], rest_b[: len(rest_b) - suffix]
     prefix = common_prefix(cut_a, cut_b) if text_before else 0
-    only_a, only_b = cut_a[prefix:], cut_b[prefix:]
-    if not only_a and only_b and right.startswith(left):
-        only_b = right[len(left) :]
-    return only_a, only_b
+    found = Split(before + cut_a[:prefix], rest_a[len(rest_a) - suffix :] + behind, cut_a[prefix:], cut_b[prefix:])
+    if not found.left and not found.right:
+        return Split(prefix=left)
+    if not found.left and right.startswith(left):
+        return Split(prefix=left, right=right[len(left) :])
+    return found
 
 
 def common_prefix(a: bytes, b: bytes) -> int:

@@ -24,6 +24,7 @@ from bankml.core.text.template_analysis import (
     find_reasoning,
     patch_reasoning,
 )
+from bankml.core.text.template_tools import find_tool_marks
 
 _WRAPPED = re.compile(b"(" + MARKER + S + b")" + re.escape(ASSISTANT.encode()) + S + b"(" + MARKER + S + b")")
 _GRANITE = b"Write your thoughts between <think></think> and write your response between <response></response>"
@@ -106,11 +107,13 @@ def named_style(name: str, source: bytes) -> Style:
     return Style(name, source, Reasoning(), Wrapping(), tuple(text.encode() for text in _PRESERVED[name]))
 
 
-def find_style(source: bytes, render: Render, supports_tool_calls: bool) -> Style:
-    """The style of a template that no format claims. What it preserves of tool calls' marks is not among it."""
+def find_style(source: bytes, render: Render, supports_tool_calls: bool, supports_parallel_calls: bool) -> Style:
+    """The style of a template that no format claims."""
     reasoning = find_reasoning(render, supports_tool_calls)
     content = _content(render, reasoning)
     preserved = _marks(reasoning, content)
+    if supports_tool_calls:
+        preserved |= find_tool_marks(render, reasoning, supports_parallel_calls).all()
     patch_reasoning(source, reasoning)
     _patch_content(source, content)
     preserved = _patched(source, preserved | _marks(reasoning, content))

@@ -84,7 +84,7 @@ def _asked(probe: Probe, case: Case, source: str, said: list[bytes]) -> dict[str
     found = json.loads(given[1])
     if "error" in found:
         return {"error": [found["error"], found["status"]]}
-    chat = [found["format"], found["grammar"], found["generation_prompt"], found["stops"]]
+    chat = [found["format"], found["grammar"], found["generation_prompt"], found["stops"], sorted(set(found["preserved"]))]
     triggers = [[each["type"], each["value"]] for each in found["triggers"]]
     read = iter(found["answers"])
     return {
@@ -123,7 +123,8 @@ def _hold(template: ChatTemplate, case: Case, recorded: dict[str, Any], said: li
         tally.count(recorded.get("error") == [refusal.message, refusal.status], f"{where}: {refusal.message}, not {recorded}")
         return
     triggers = [list(each) for each in chat.triggers]
-    digest = _digest([chat.format, chat.text or "", prompt.generation_prompt.hex(), list(prompt.stops), triggers])
+    preserved = sorted(each.decode("utf-8", "replace") for each in chat.preserved)
+    digest = _digest([chat.format, chat.text or "", prompt.generation_prompt.hex(), list(prompt.stops), preserved, triggers])
     tally.count(digest == recorded.get("chat"), f"{where}: a grammar of {len(chat.text or '')}, not {recorded.get('grammar')}")
     for answer, wanted in zip(said, recorded.get("read", []), strict=bool(case.reads)):
         found = _digest([_ours(chat, each) for each in beginnings(answer)])
