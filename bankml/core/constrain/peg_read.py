@@ -242,32 +242,33 @@ class Reader:
         return Result(MORE if character(self._text, end)[0] == MORE else FAIL, end)
 
     def _until(self, node: Until, at: int) -> Result:
-        """Up to a mark, or up to what may become one."""
-        marks = tuple(mark for mark in node.marks if mark)
+        """Up to a mark, or up to what may become one, from one byte that is no character to the next."""
         text = self._text
+        marks = [mark for mark in node.marks if mark]
         last = len(text) - open_tail(text[at:])
-        try:
-            text[at:last].decode("utf-8")
-        except UnicodeDecodeError:
-            return self._until_by_character(marks, at)
-        places = [place for mark in marks if (place := text.find(mark, at, last)) >= 0]
-        places += [place for mark in marks if (place := _opened(text, mark, at, last)) >= 0]
-        return Result(DONE, min(places)) if places else Result(MORE, last)
+        broken: tuple[Run, ...] = ()
+        while True:
+            end = _readable(text, at, last)
+            places = [place for mark in marks if (place := text.find(mark, at, end)) >= 0]
+            kind, length = character(text, end)
+            # The reference takes a mark that bytes break off for one that may still be completed.
+            if kind != DONE or end == last:
+                places += [place for mark in marks if (place := _opened(text, mark, at, end)) >= 0]
+            if places:
+                return Result(DONE, min(places), (), broken)
+            if end == last:
+                return Result(MORE, last, (), broken)
+            broken += ((end, length),) if kind == FAIL else ()
+            at = end + length
 
-    def _until_by_character(self, marks: tuple[bytes, ...], at: int) -> Result:
-        text = self._text
-        broken: list[Run] = []
-        last = len(text) - open_tail(text[at:])
-        while at < len(text):
-            kind, length = character(text, at)
-            if kind == MORE:
-                break
-            if kind == FAIL:
-                broken.append((at, length))
-            elif any(text.startswith(mark, at) or _begins(text, mark, at, last) for mark in marks):
-                return Result(DONE, at, (), tuple(broken))
-            at += length
-        return Result(MORE, at, (), tuple(broken))
+
+def _readable(text: bytes, at: int, last: int) -> int:
+    """Where the first bytes stand that Python takes for no character."""
+    try:
+        text[at:last].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return at + error.start
+    return last
 
 
 def _begins(text: bytes, mark: bytes, at: int, last: int) -> bool:

@@ -53,7 +53,7 @@ _TEXTS = (
     "<|CHATBOT_TOKEN|>Hi<|END_OF_TURN_TOKEN|>",
     "é text<|role_end|>",
 )
-_BYTES = (b"ab\xffc\xc3", b'{"a":"\xe3\x81', b"[1.\xe3", b"<think>\xff\xfe</think>\xc3\x28")
+_BYTES = (b"ab\xffc\xc3", b'{"a":"\xe3\x81', b"[1.\xe3", b"<think>\xff\xfe</think>\xc3\x28", b"a </th\xe3</think>b<\xf8")
 
 
 def answers() -> list[bytes]:
