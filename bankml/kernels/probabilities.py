@@ -65,23 +65,13 @@ def _select(logits, k, key, ids):
 
 
 @njit(**_options)
-def _gather(key, first, last, top, count):
-    """Move the differences of ``key[first:last]`` that count to ``key[count]`` and after; without a branch to guess."""
-    for i in range(first, last):
-        x = key[i] - top
-        key[count] = x
-        count += np.int64(not x < _NOTHING)
-    return count
-
-
-@njit(**_options)
 def _sum(key, n):
     """Sum of expf(key - key[0]) from left to right; ``key`` is used up.
 
-    Blocks of 64 that add nothing are passed over in vector code.
+    Blocks of 64 that add nothing are passed over in vector code; of the others all are added, for what adds nothing may be.
     """
     top = key[0]
-    count = np.int64(0)
+    total = _ZERO
     blocks = n // _BLOCK
     for at in range(0, blocks * _BLOCK, _BLOCK):
         block = key[at : at + _BLOCK]
@@ -89,11 +79,12 @@ def _sum(key, n):
         for i in range(_BLOCK):
             counts |= np.int32(not block[i] - top < _NOTHING)
         if counts != 0:
-            count = _gather(key, at, at + _BLOCK, top, count)
-    count = _gather(key, blocks * _BLOCK, n, top, count)
-    total = _ZERO
-    for i in range(count):
-        total += expf(key[i])
+            for i in range(_BLOCK):
+                block[i] = expf(block[i] - top)
+            for i in range(_BLOCK):
+                total += block[i]
+    for i in range(blocks * _BLOCK, n):
+        total += expf(key[i] - top)
     return total
 
 
