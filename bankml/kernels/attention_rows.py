@@ -45,6 +45,8 @@ from .team import kernel
 
 MOST_HEADS = 3
 # Value dimensions of a slab: what a tile of heads keeps in registers.
+# Bytes between what is read and what is asked for: the hardware's own prefetching ends with a page.
+_AHEAD = 4096
 _SLAB, _REST = (64, 16) if W == 16 else (32, 16)
 
 
@@ -67,6 +69,7 @@ def _scoring(heads):
         """Four chained products a head: accumulator j gathers element 8j of the lane's column."""
         a = E.untup(acc, 4 * heads)
         for j in range(4):
+            E.prefetch(keys, _AHEAD + 256 * j)
             k = E.ld_f16(keys, 256 * j)
             for h in range(heads):
                 a[4 * h + j] = E.fma(k, E.splat_ld(F32, of_head(E, q, stride, h), 32 * j), a[4 * h + j])
@@ -193,6 +196,8 @@ def _weighing(heads, width):
 
     def step(E, acc, values, weights, stride):
         a = E.untup(acc, heads * vectors)
+        for line in range(0, 2 * width, 64):
+            E.prefetch(values, _AHEAD + line)
         v = [E.ld_f16(values, 2 * W * i) for i in range(vectors)]
         p = [E.splat_ld(F32, of_head(E, weights, stride, h)) for h in range(heads)]
         return E.tup([rounded(E, E.fma(v[i], p[h], a[h * vectors + i])) for h in range(heads) for i in range(vectors)])

@@ -19,7 +19,7 @@ Progress = Callable[[str, int, int | None], None]
 
 # Each module compiles when it is imported; later ones build on earlier ones.
 _BASE = ("team", "quantize", "mathf", "rows", "rope", "attention", "attention_rows", "q8_0", "cache_q8")
-# Builds on none of those: where there is a second CPU another process compiles it meanwhile.
+# Build on none of those, as the weight types do: where there is a second CPU another process compiles them meanwhile.
 _APART = ("sorting", "sampling")
 # What only some requests ask for.
 _SELDOM = ("sampling_more", "probabilities", "grammar", "grammar_tokens", "vocabulary_trie")
@@ -52,11 +52,12 @@ def compile_kernels(type_ids: Iterable[int], progress: Progress | None = None) -
         from bankml.kernels import isa  # noqa: F401 - decides the tier, or says why none runs
     except RuntimeError as error:
         raise Refusal("model.cpu", f"the kernels do not run here: {error}", exit_code=EXIT_OTHER) from None
-    apart = _compile_apart() if _is_cold(_APART) else None
+    types = sorted(set(type_ids))
+    apart = _compile_apart(types) if _is_cold(_APART) else None
     steps: list[Callable[[], object]] = [partial(_load, name) for name in _BASE]
-    steps += [partial(_load_type, type_id) for type_id in sorted(set(type_ids))]
     if apart is not None:
         steps.append(apart.wait)
+    steps += [partial(_load_type, type_id) for type_id in types]
     steps += [partial(_load, name) for name in _APART]
     _take(steps, progress if _is_cold(_BASE + _APART) else None)
 
@@ -91,17 +92,23 @@ def _load_type(type_id: int) -> None:
     weight_type(type_id, 8)
 
 
-def _compile_apart() -> subprocess.Popen[bytes] | None:
-    """A process that compiles a part into the same cache; what it fails at is compiled here after it."""
+def _compile_apart(types: Sequence[int]) -> subprocess.Popen[bytes] | None:
+    """A process that compiles a part into the same cache; what it fails at is compiled here after it.
+
+    Weight types come first: the cache of type q8_0 builds on that type's kernels.
+    """
     from bankml.kernels.team import available_cpus
 
     if available_cpus() < 2 or not sys.executable:
         return None
-    program = "import importlib, sys; import bankml.core.model; [importlib.import_module(name) for name in sys.argv[1:]]"
-    names = [f"bankml.kernels.{name}" for name in _APART]
+    program = (
+        "import importlib, sys; import bankml.core.model; from bankml.kernels.weights import weight_type; "
+        "[weight_type(int(word), 8) if word.isdecimal() else importlib.import_module(word) for word in sys.argv[1:]]"
+    )
+    words = [*map(str, types), *(f"bankml.kernels.{name}" for name in ("q8_0", *_APART))]
     with contextlib.suppress(OSError):
         return subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", program, *names],
+            [sys.executable, "-c", program, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
