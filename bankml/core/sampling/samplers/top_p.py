@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Top-p. Its formula and widths stand with its kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bankml.core.sampling.candidates import Candidates
+from bankml.core.sampling.samplers.step import Forgetful
+from bankml.kernels import sampling as kernels
+
+
+class TopP(Forgetful):
+    """Keep the largest candidates until their probabilities reach ``limit``."""
+
+    __slots__ = ("limit", "min_keep")
+
+    def __init__(self, limit: float, min_keep: int) -> None:
+        self.limit = np.float32(limit)
+        self.min_keep = min_keep
+
+    def apply(self, c: Candidates) -> None:
+        """Source: llama_sampler_top_p_apply."""
+        kernels.top_p(c.ids, c.logit, c.p, c.state, self.limit, self.min_keep, c.key, c.index)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Locally typical sampling. Its formula and widths stand with its kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bankml.core.sampling.candidates import Candidates
+from bankml.core.sampling.samplers.step import Forgetful
+
+
+class Typical(Forgetful):
+    """Keep the candidates of the most ordinary surprise."""
+
+    __slots__ = ("limit", "min_keep")
+
+    def __init__(self, limit: float, min_keep: int) -> None:
+        self.limit = np.float32(limit)
+        self.min_keep = min_keep
+
+    def apply(self, c: Candidates) -> None:
+        """Source: llama_sampler_typical_apply."""
+        from bankml.kernels import sampling_more
+
+        sampling_more.typical(c.ids, c.logit, c.p, c.state, self.limit, self.min_keep, c.key, c.index)
