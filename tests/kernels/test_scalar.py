@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bankml.core.gguf.types import TYPE_IDS
 from bankml.core.oracle.kinds import _ours, _ours_attention, _ours_operations, _stream
 from bankml.core.oracle.kinds import attention as attention_kind
 from bankml.core.oracle.kinds import operations as operations_kind
@@ -170,11 +171,11 @@ def test_norm_and_swiglu_of_the_reference():
 
 
 # --- the fast kernels against the models
-@pytest.mark.parametrize("name", [name for name in products.TYPES if _stream.TYPE_IDS[name] in _ours.TYPE_IDS])
+@pytest.mark.parametrize("name", [name for name in products.TYPES if TYPE_IDS[name] in _ours.TYPE_IDS])
 def test_fast_products(name):
     kind = products.scalar_type(name)
     unit = max(kind.BLOCK, 32)
-    number = _stream.TYPE_IDS[name]
+    number = TYPE_IDS[name]
     for m, k, seed in ((8, unit, 71), (5, 3 * unit, 72), (12, 2 * unit, 73)):
         weights = _stream.weights(name, m, k, seed, edges=True)
         held = _ours.Held(number, weights, m, k)

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from bankml.core.gguf.types import TYPES
+from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kinds import _ours, _stream
 
 REPACKED = ("Q4_0", "IQ4_NL", "MXFP4")
@@ -13,7 +13,7 @@ COLUMNS = 6
 
 def unit_weights(name, rows):
     """Two blocks a row of any quants whose scale is 1: a last block without a partner has an order of its own."""
-    kind = TYPES[_stream.TYPE_IDS[name]]
+    kind = TYPES[TYPE_IDS[name]]
     data = _stream.weights(name, rows, 2 * kind.block, 5, edges=False).reshape(rows, 2, kind.bytes)
     one = {"MXFP4": [128], "NVFP4": [0x40] * 4}.get(name, np.float16(1).tobytes())
     data[:, :, : len(one)] = list(one)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 STEPS = 48
 TOKENS = 32
 TOP = 20
-RULES = 100
 
 _GRAMMARS = {
     "prose": 'root ::= sentence+\nsentence ::= [A-Z] [a-z]+ ([ ,] [a-zà-ÿ]+)* [.!?] " "',

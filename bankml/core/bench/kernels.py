@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.bench.memory import memory_read
+from bankml.core.bench.memory import memory_read, rates_told
 from bankml.core.bench.process import machine_facts
 from bankml.core.bench.samples import Samples
-from bankml.core.gguf.types import TYPES
+from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.model.matrices import COLUMN_PART, Matrix
 from bankml.core.model.memory import Block
 from bankml.core.model.program import Program, ProgramBuilder
 from bankml.core.refusal import EXIT_OTHER, Refusal
-from bankml.kernels import isa, matmul, rows
+from bankml.kernels import isa, matmul, rows, weights
 from bankml.kernels.team import Team
-from bankml.kernels.weights import TYPE_IDS, weight_type
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._ggml import Ggml, Product
@@ -120,10 +119,7 @@ class Report:
             "weights": self.weights,
             "rounds": self.rounds,
             "tier": self.tier,
-            "memory": [
-                {"threads": count, **samples.as_dict("bytes_per_second"), "best_bytes_per_second": max(samples.values)}
-                for count, samples in self.memory.items()
-            ],
+            "memory": rates_told(self.memory),
             "cells": [cell.as_dict() for cell in self.cells],
             "machine": self.machine,
         }
@@ -134,7 +130,7 @@ class Report:
 
 def type_names() -> list[str]:
     """The types that have kernels."""
-    return [TYPES[number].name for number in sorted(TYPE_IDS)]
+    return [TYPES[number].name for number in sorted(weights.TYPE_IDS)]
 
 
 def measure_kernels(
@@ -195,7 +191,7 @@ def _measure(
         theirs: Product | None = None
         identical = None
         if ggml is not None:
-            theirs = held.enter_context(ggml.products(TYPES_BY_NAME[name], data, shape, x, copies, threads))
+            theirs = held.enter_context(ggml.products(TYPE_IDS[name], data, shape, x, copies, threads))
             theirs.run()
             ours.run()
             identical = bool(np.array_equal(ours.result().view(np.uint32), theirs.result().view(np.uint32)))
@@ -207,7 +203,7 @@ def _measure(
                     exit_code=EXIT_OTHER,
                 )
         mine, other = _in_turn(ours.run, theirs.run if theirs is not None else None, rounds)
-    kind = TYPES[TYPES_BY_NAME[name]]
+    kind = TYPES[TYPE_IDS[name]]
     return Cell(
         name,
         columns,
@@ -251,7 +247,7 @@ class Ours:
     """Copies of a matrix, and the program that multiplies each by the same activation rows as a model's graph does."""
 
     def __init__(self, name: str, data: Bytes, shape: tuple[int, int], x: Floats, copies: int, threads: int) -> None:
-        kind = weight_type(TYPES_BY_NAME[name], shape[0])
+        kind = weights.weight_type(TYPE_IDS[name], shape[0])
         self._shape, self._n = shape, len(x)
         self._keep: list[object] = [x, data]
         self._team = Team(threads)
@@ -325,7 +321,7 @@ def _weights(name: str, rows_: int, k: int, values: Floats | None, ggml: Ggml | 
 
         part = _stream.weights(name, some, k, 0, edges=False)
     else:
-        part = ggml.quantized_rows(TYPES_BY_NAME[name], values[:some, :k])
+        part = ggml.quantized_rows(TYPE_IDS[name], values[:some, :k])
     whole: Bytes = np.ascontiguousarray(np.tile(part.reshape(some, -1), (-(-rows_ // some), 1))[:rows_]).reshape(-1)
     return whole
 
@@ -354,6 +350,3 @@ def by_type(cells: Sequence[Cell]) -> Iterator[tuple[str, dict[tuple[int, int], 
     for cell in cells:
         found.setdefault(cell.type, {})[cell.threads, cell.columns] = cell
     yield from found.items()
-
-
-TYPES_BY_NAME = {kind.name: number for number, kind in TYPES.items()}

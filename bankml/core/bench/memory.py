@@ -32,11 +32,15 @@ class Memory:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        threads = [
-            {"threads": count, **samples.as_dict("bytes_per_second"), "best_bytes_per_second": max(samples.values)}
-            for count, samples in self.rates.items()
-        ]
-        return {"read_bytes": self.read_bytes, "memory": threads, "machine": self.machine}
+        return {"read_bytes": self.read_bytes, "memory": rates_told(self.rates), "machine": self.machine}
+
+
+def rates_told(rates: dict[int, Samples]) -> list[dict[str, Any]]:
+    """Rates by threads, for ``--json``."""
+    return [
+        {"threads": count, **samples.as_dict("bytes_per_second"), "best_bytes_per_second": max(samples.values)}
+        for count, samples in rates.items()
+    ]
 
 
 class Reader:

@@ -65,6 +65,9 @@ TYPES: Final[dict[int, GgmlType]] = {
     )
 }
 
+TYPE_IDS: Final = {kind.name: number for number, kind in TYPES.items()}
+"""A type's number by its name."""
+
 TYPE_COUNT: Final = 43
 """b11192's GGML_TYPE_COUNT: ids from here on are unknown to it."""
 

@@ -34,7 +34,7 @@ def load_ahead() -> None:
     def load() -> None:
         # What is wrong is told by compile_kernels, where someone waits for it.
         with contextlib.suppress(Exception):
-            if not _is_cold(_BASE + _APART):
+            if not _missing(_BASE + _APART):
                 for name in _BASE + _APART:
                     _load(name)
 
@@ -53,18 +53,19 @@ def compile_kernels(type_ids: Iterable[int], progress: Progress | None = None) -
     except RuntimeError as error:
         raise Refusal("model.cpu", f"the kernels do not run here: {error}", exit_code=EXIT_OTHER) from None
     types = sorted(set(type_ids))
-    apart = _compile_apart(types) if _is_cold(_APART) else None
+    missing = _missing(_BASE + _APART)
+    apart = _compile_apart(types) if missing.intersection(_APART) else None
     steps: list[Callable[[], object]] = [partial(_load, name) for name in _BASE]
     if apart is not None:
         steps.append(apart.wait)
     steps += [partial(_load_type, type_id) for type_id in types]
     steps += [partial(_load, name) for name in _APART]
-    _take(steps, progress if _is_cold(_BASE + _APART) else None)
+    _take(steps, progress if missing else None)
 
 
 def compile_seldom(progress: Progress | None = None) -> None:
     """Import the kernels that only some requests ask for: further samplers, probabilities, grammars."""
-    _take([partial(_load, name) for name in _SELDOM], progress if _is_cold(_SELDOM) else None)
+    _take([partial(_load, name) for name in _SELDOM], progress if _missing(_SELDOM) else None)
 
 
 def _take(steps: Sequence[Callable[[], object]], progress: Progress | None) -> None:
@@ -76,10 +77,10 @@ def _take(steps: Sequence[Callable[[], object]], progress: Progress | None) -> N
         progress("compile kernels (once)", len(steps), len(steps))
 
 
-def _is_cold(names: Iterable[str]) -> bool:
-    """Whether one of these modules has to be compiled."""
-    cache = Path(os.environ["NUMBA_CACHE_DIR"])
-    return any(not any(cache.glob(f"*/{name}.*.nbi")) for name in names)
+def _missing(names: Iterable[str]) -> set[str]:
+    """Which of these modules have to be compiled."""
+    compiled = {file.name.partition(".")[0] for file in Path(os.environ["NUMBA_CACHE_DIR"]).glob("*/*.nbi")}
+    return set(names) - compiled
 
 
 def _load(name: str) -> None:

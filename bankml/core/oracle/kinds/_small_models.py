@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bankml.core.gguf import types
+from bankml.core.gguf.types import TYPE_IDS
 from bankml.core.gguf.writer import Pair, Tensor, write_gguf
 from bankml.core.model.architectures import ARCHITECTURES
 from bankml.core.oracle.kinds import _stream
@@ -135,10 +136,10 @@ def _tensor(shape: Shape, number: int, name: str, dims: tuple[int, ...]) -> Tens
             values = np.float32(1) + np.arange(dims[0], dtype=np.float32) / np.float32(8)
         elif name.endswith(("norm.weight", "scale")):
             values = values + np.float32(1)
-        return Tensor(name, dims, _stream.TYPE_IDS["F32"], values)
+        return Tensor(name, dims, TYPE_IDS["F32"], values)
     type_name = shape.types[number % len(shape.types)]
     data = _stream.weights(type_name, dims[1], dims[0], seed, edges=False, power=_POWERS[type_name])
-    return Tensor(name, dims, _stream.TYPE_IDS[type_name], data)
+    return Tensor(name, dims, TYPE_IDS[type_name], data)
 
 
 def _keys(shape: Shape) -> list[Pair]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.gguf.types import TYPES
+from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kinds.sampler import uniform_bits
 
 Floats = npt.NDArray[np.float32]
@@ -27,7 +27,6 @@ _HALVES = {
     "Q5_K": (0, 2), "Q6_K": (208,), "IQ2_XXS": (0,), "IQ2_XS": (0,), "IQ3_XXS": (0,), "IQ1_S": (0,), "IQ4_NL": (0,),
     "IQ3_S": (0,), "IQ2_S": (0,), "IQ1_M": (49,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,), "Q1_0": (0,), "Q2_0": (0,),
 }  # fmt: skip
-TYPE_IDS = {t.name: t.id for t in TYPES.values()}
 
 
 def digest(array: npt.NDArray[Any]) -> str:

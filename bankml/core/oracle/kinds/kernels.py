@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.gguf.types import TYPES
+from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.kinds.sampler import uniform_bits
@@ -114,7 +114,7 @@ def _type_names(options: dict[str, Any]) -> list[str]:
 
 def _made_up(names: list[str], seed: int) -> Iterator[Case]:
     for name in names:
-        kind = TYPES[_stream.TYPE_IDS[name]]
+        kind = TYPES[TYPE_IDS[name]]
         if kind.block == 1:
             shapes = [(64, 256), (33, 320), (20, 72), (7, 39), (8, 20)]
         else:
@@ -186,8 +186,8 @@ def _digest_rows(rows: int, k: int, some: Callable[[int, int], Floats]) -> str:
 # --- conversions
 def _conversions() -> Iterator[Case]:
     for name in ("F16", "BF16"):
-        yield {"to": "F32", "source": name, "type_id": _stream.TYPE_IDS[name]}
-        yield {"to": name, "source": "F32", "type_id": _stream.TYPE_IDS[name]}
+        yield {"to": "F32", "source": name, "type_id": TYPE_IDS[name]}
+        yield {"to": name, "source": "F32", "type_id": TYPE_IDS[name]}
 
 
 def _wide(type_id: int) -> Floats:
@@ -235,7 +235,7 @@ def _row(case: Case) -> Floats:
 
 
 def _quantized_there(ggml: Any, case: Case) -> Bytes:
-    row: Bytes = ggml.quantized(_stream.TYPE_IDS[case["form"]], _row(case))
+    row: Bytes = ggml.quantized(TYPE_IDS[case["form"]], _row(case))
     return row
 
 

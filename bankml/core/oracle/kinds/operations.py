@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.gguf.types import TYPES
+from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.kinds.sampler import uniform_bits
@@ -104,7 +104,7 @@ def cases(seed: int) -> Iterator[Case]:
     for n in (*range(1, 18), 31, 100, 1536, 1543):
         yield {"operation": "swiglu", "sweep": False, "n": n, "seed": seed + n}
     for name in _EMBEDDINGS:
-        kind = TYPES[_stream.TYPE_IDS[name]]
+        kind = TYPES[TYPE_IDS[name]]
         k = 3 * kind.block if kind.block > 1 else 100
         yield {"operation": "get_rows", "type": name, "rows": 37, "k": k, "seed": seed + kind.id}
 
@@ -213,7 +213,7 @@ def _swiglu_there(ggml: Ggml, case: Case) -> Floats:
 
 
 def _get_rows_there(ggml: Ggml, case: Case) -> Floats:
-    kind = TYPES[_stream.TYPE_IDS[case["type"]]]
+    kind = TYPES[TYPE_IDS[case["type"]]]
     inputs: list[tuple[int, npt.NDArray[Any]]] = [(26, wanted_rows(case).astype(np.int32))]
 
     def build(context: Any, tensors: list[int]) -> int:
