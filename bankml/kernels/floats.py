@@ -10,27 +10,20 @@ Source: ggml_vec_dot_f32, _f16, _bf16, ggml-cpu/vec.cpp; tinyBLAS, llamafile/sge
 
 from __future__ import annotations
 
+from math import isnan
+
 import numpy as np
 from numba import njit, types
 
+from . import float_nans
+from .float_types import BF16_ID, F16_ID, F32_ID, number, widen
 from .isa import TIER
 from .matmul import part_start
-from .simd import ADDR, F32, I16, I32, V, f32x8, fma32, ld_bf16, ld_f16, ld_f32, ld_i64, mk, st_f32, tup
+from .simd import ADDR, F32, V, f32x8, fma32, ld_bf16, ld_f16, ld_f32, ld_i64, mk, st_f32, tup
 from .team import kernel
 
-F32_ID, F16_ID, BF16_ID = 0, 1, 30
 TILE_ROWS = 4
 TILE_COLUMNS = 6 if TIER == "avx512" else 2
-
-
-def _widen(E, type_id, address, offset):
-    """Eight weights as float32; offset in elements."""
-    if type_id == F32_ID:
-        return E.ld(V(F32, 8), address, 4 * offset)
-    bits = E.ld(V(I16, 8), address, 2 * offset)
-    if type_id == F16_ID:
-        return E.f16_to_f32(bits)
-    return E.b.bitcast(E.b.shl(E.b.zext(bits, V(I32, 8)), E.const(I32, 16, 8)), V(F32, 8))
 
 
 _acc4 = tup(f32x8, 4)
@@ -40,7 +33,7 @@ _zeros4 = mk("_zeros4f", _acc4, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, 8
 def _dot_step(type_id):
     def emit(E, acc, w, y):
         a = E.untup(acc, 4)
-        return E.tup([E.fma(_widen(E, type_id, w, 8 * j), E.ld(V(F32, 8), y, 32 * j), a[j]) for j in range(4)])
+        return E.tup([E.fma(widen(E, type_id, w, 8 * j), E.ld(V(F32, 8), y, 32 * j), a[j]) for j in range(4)])
 
     return mk(f"_dot_step{type_id}", _acc4, (_acc4, ADDR, ADDR), emit)
 
@@ -126,7 +119,7 @@ def _tile(type_id):
         a = E.untup(acc, count)
         ys = [E.ld(V(F32, 8), E.b.add(y, E.b.mul(y_stride, E.i64(c)))) for c in range(TILE_COLUMNS)]
         for r in range(TILE_ROWS):
-            row = _widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0)
+            row = widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0)
             for c in range(TILE_COLUMNS):
                 a[r * TILE_COLUMNS + c] = E.fma(row, ys[c], a[r * TILE_COLUMNS + c])
         return E.tup(a)
@@ -135,7 +128,7 @@ def _tile(type_id):
         a = E.untup(acc, TILE_ROWS)
         column = E.ld(V(F32, 8), y)
         return E.tup(
-            [E.fma(_widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0), column, a[r]) for r in range(TILE_ROWS)]
+            [E.fma(widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0), column, a[r]) for r in range(TILE_ROWS)]
         )
 
     return (
@@ -169,10 +162,19 @@ _tile_bf16, _one_bf16 = _tiles[BF16_ID]
 @njit("float32(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
 def _dot(type_id, w, y, k):
     if type_id == 1:
-        return dot_f16(w, y, k)
-    if type_id == 0:
-        return dot_f32(w, y, k)
-    return dot_bf16(w, y, k)
+        value = dot_f16(w, y, k)
+    elif type_id == 0:
+        value = dot_f32(w, y, k)
+    else:
+        value = dot_bf16(w, y, k)
+    return float_nans.dot(type_id, w, y, k) if isnan(value) else value
+
+
+@njit("void(intp, intp, intp, intp, intp, float32)", cache=True, nogil=True, error_model="numpy")
+def _finish_tiled(args, column, row, w, y, value):
+    if isnan(value):
+        value = float_nans.tiled(ld_i64(args, 14), w, y, ld_i64(args, 13), row, column, ld_i64(args, 10))
+    _finish(args, column, row, value)
 
 
 @kernel
@@ -219,7 +221,7 @@ def gemm(args, chunk, thread):
             out = _lanes_many(acc)
             for r in range(4):
                 for c in range(TILE_COLUMNS):
-                    _finish(args, j + c, row + r, out[r * TILE_COLUMNS + c])
+                    _finish_tiled(args, j + c, row + r, at + r * row_bytes, column + c * stride, out[r * TILE_COLUMNS + c])
             j += TILE_COLUMNS
         while j < last:
             few = _zeros4(0)
@@ -235,7 +237,7 @@ def gemm(args, chunk, thread):
                     few = _one_bf16(few, at + 2 * i, row_bytes, column + 4 * i)
             four = _lanes_four(few)
             for r in range(4):
-                _finish(args, j, row + r, four[r])
+                _finish_tiled(args, j, row + r, at + r * row_bytes, column, four[r])
             j += 1
 
 
@@ -243,13 +245,7 @@ def gemm(args, chunk, thread):
 def widen_row(weights, row, k, type_id, out):
     """One row as float32."""
     for i in range(k):
-        at = row * k + i
-        if type_id == 1:
-            st_f32(out, i, ld_f16(weights, at))
-        elif type_id == 0:
-            st_f32(out, i, ld_f32(weights, at))
-        else:
-            st_f32(out, i, ld_bf16(weights, at))
+        st_f32(out, i, number(type_id, weights, row * k + i))
 
 
 @kernel

@@ -57,7 +57,10 @@ def _pack(E, quants):
 
 
 def _halved(E, value):
-    return E.b.fpext(E.b.fptrunc(value, F16), F32)
+    """Rounded to half, as it reads afterwards; of a NaN only the sign is left, as in GGML_COMPUTE_FP32_TO_FP16, ggml-impl.h."""
+    nan = E.b.or_(E.b.and_(E.b.bitcast(value, I32), E.const(I32, -(1 << 31))), E.const(I32, 0x7FC00000))
+    halved = E.b.fpext(E.b.fptrunc(value, F16), F32)
+    return E.b.select(E.b.fcmp_unordered("uno", value, value), E.b.bitcast(nan, F32), halved)
 
 
 def _block(E, x, q, d, s, c, t, wild, minus_offset):
@@ -83,6 +86,7 @@ def _block(E, x, q, d, s, c, t, wild, minus_offset):
     E.st(E.b.or_(E.ld(I32, wild), E.b.bitcast(least, I32)), wild)
 
 
+round_f16_by_code = mk("round_f16_by_code", types.float32, (types.float32,), _halved)
 _q8_block = mk("_q8_block", types.void, (ADDR,) * 8, _block)
 
 

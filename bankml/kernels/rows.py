@@ -16,7 +16,7 @@ from . import quantize, quantize_k
 from .isa import W
 from .libm import expf
 from .mathf import vswiglu
-from .quantize import quantize_row
+from .quantize import quantize_row, round_f16_by_code
 from .quantize_k import quantize_row as quantize_row_k
 from .simd import ld_f32, ld_i64, round_bf16, round_f16, st_f32, vld, vmul, vsplat, vst
 from .team import kernel
@@ -59,8 +59,11 @@ def form_row(x, k, to, form, minus_offset):
     elif form == 4:
         quantize_row_k(x, k, to, minus_offset)
     elif form == 1:
-        for i in range(k):
+        for i in range(k // 4 * 4):
             st_f32(to, i, round_f16(ld_f32(x, i)))
+        # What does not fill a vector of four the reference rounds by code.
+        for i in range(k // 4 * 4, k):
+            st_f32(to, i, round_f16_by_code(ld_f32(x, i)))
     elif form == 2:
         for i in range(k):
             st_f32(to, i, round_bf16(ld_f32(x, i)))

@@ -156,6 +156,12 @@ class Emit:
         """Float product."""
         return self.b.fmul(a, b)
 
+    def first(self, a, value):
+        """a, made quiet, where it is NaN, else value: x86's result of an operation whose first operand a is."""
+        lanes = a.type.count
+        quiet = self.b.or_(self.b.bitcast(a, V(I32, lanes)), self.const(I32, 0x400000, lanes))
+        return self.b.select(self.b.fcmp_unordered("uno", a, a), self.b.bitcast(quiet, a.type), value)
+
     def i2f(self, a):
         """int32 to float32, round to nearest even."""
         return self.b.sitofp(a, V(F32, a.type.count))
