@@ -14,7 +14,7 @@ BEST := $(firstword $(wildcard .reference/native .reference/haswell))
 
 help: ## Print the targets.
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo '  PYTHON=python3.12 chooses the interpreter; ARGS="--ctx 2048" goes to serve and bench model; T=tests/text to test.'
+	@echo '  PYTHON=python3.12 chooses the interpreter; ARGS="--ctx 2048" goes to serve and bench model, ARGS=--resume to gate; T=tests/text to test.'
 
 serve: $(VENV)/.run ## Fetch the default model once, check it, and answer over HTTP.
 	$(BIN)/bankml pull
@@ -41,7 +41,7 @@ reference: $(VENV)/.run ## Build llama.cpp b11192, which oracles and benchmarks 
 	VENV_PYTHON=$(BIN)/python testing/build_reference.sh
 
 gate: $(VENV)/.test $(VENV)/.check ## The release gate: checks, tests, fresh oracles, benchmarks, a report.
-	testing/release_gate.sh
+	VENV=$(VENV) testing/release_gate.sh $(ARGS)
 
 docs: $(VENV)/.check ## Write docs/commands.md from the commands' help.
 	$(BIN)/python scripts/command_help.py

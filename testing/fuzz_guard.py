@@ -139,7 +139,7 @@ def main() -> int:
         seen[said] += 1
     for said, count in seen.most_common():
         print(f"{count:9d} {said}")
-    print(f"{sum(seen.values())} files, {broken} broken promises")
+    print(f"seed {options.seed}: {sum(seen.values())} files, {broken} broken promises")
     return 1 if broken else 0
 
 

@@ -10,12 +10,15 @@ knows), so each of the 0x110000 code points is asked for its flags and the answe
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 import textwrap
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
 from bankml.core.oracle.reference import Reference
+from bankml.core.text.pretokenizer_table import RUNS
 
 TARGET = Path(__file__).parent.parent / "bankml/core/text/pretokenizer_table.py"
 WHITESPACE = 0x100
@@ -41,21 +44,26 @@ def letters(reference: Reference) -> list[str]:
     return ["w" if flag & WHITESPACE else CATEGORIES.get(flag & 0xFF, "o") for flag in flags]
 
 
-def module(reference: Reference) -> str:
+def committed() -> Iterator[str]:
+    """The class letters in the module as it is."""
+    return (run[0] for run in RUNS.split() for _ in range(int(run[1:])))
+
+
+def module(classes: list[str]) -> str:
     """The text of the generated module."""
-    runs = "".join(f"{letter}{len(list(run))} " for letter, run in groupby(letters(reference)))
+    runs = "".join(f"{letter}{len(list(run))} " for letter, run in groupby(classes))
     return HEAD.format(runs="\n".join(textwrap.wrap(runs, 125)))
 
 
 def main(arguments: list[str]) -> int:
-    """Write the module, or with ``--check`` say whether it is in step."""
+    """Write the module, or with ``--check`` say how much of it is the reference's and whether it is in step."""
     places = [argument for argument in arguments if argument != "--check"]
-    text = module(Reference(places[0] if places else None))
+    asked = letters(Reference(places[0] if places else None))
     if "--check" in arguments:
-        same = TARGET.read_text(encoding="utf-8") == text
-        print("in step" if same else "differs")
-        return 0 if same else 1
-    TARGET.write_text(text, encoding="utf-8")
+        same = sum(map(operator.eq, asked, committed()))
+        print(f"code-points: {same} of {len(asked)} identical")
+        return 0 if TARGET.read_text(encoding="utf-8") == module(asked) else 1
+    TARGET.write_text(module(asked), encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Record what the reference makes of vocabularies that no model has, for tests/text/test_tokenizer_odd.py.
 
-Usage: python testing/record_odd_vocabularies.py REFERENCE_DIR tests/text/records/odd-vocabularies.json.gz
+Usage: python testing/record_odd_vocabularies.py REFERENCE_DIR tests/text/records/odd-vocabularies.json.gz [--check]
+
+With ``--check`` the reference is asked again and nothing is written: exit code 0 only if the record stands.
 
 Merges outside the vocabulary and out of order, bytes without a token, every end-of-generation and infill name at once,
 special tokens of equal length that overlap, odd token types, special ids out of range, stripped white space.
@@ -120,8 +122,8 @@ def answers(vocab: ReferenceVocab, draw: Draw, given: dict[str, Any], letters: s
     }
 
 
-def main(reference: str, target: str) -> None:
-    """Write the record."""
+def main(reference: str, target: str, *options: str) -> int:
+    """Write the record, or hold it to the reference; returns 0, or 1 where it does not stand."""
     draw = Draw(7)
     asked = Reference(reference)
     cases = []
@@ -132,9 +134,16 @@ def main(reference: str, target: str) -> None:
             write(path, given)
             with ReferenceVocab(asked, path) as vocab:
                 cases.append({**given, "answers": answers(vocab, draw, given, LETTERS[number % 2])})
+    if "--check" in options:
+        committed = json.loads(gzip.decompress(Path(target).read_bytes()))["vocabularies"]
+        fresh = json.loads(json.dumps(cases))
+        same = sum(a == b for a, b in zip(committed, fresh, strict=False))
+        print(f"odd-vocabularies: {same} of {max(len(committed), len(fresh))} identical")
+        return 0 if committed == fresh else 1
     record = {"made_with": asked.facts(), "vocabularies": cases}
     Path(target).write_bytes(gzip.compress(json.dumps(record, separators=(",", ":")).encode(), mtime=0))
+    return 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

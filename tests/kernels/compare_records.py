@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compare records in this process and print a JSON object for each: run as a program, so that the tier is chosen anew.
+"""Compare records in this process, a JSON object for each and a last line: run as a program, so that the tier is chosen anew.
 
     BANKML_ISA=avx2 python -m tests.kernels.compare_records tests/records/kernels*.json.gz
 
@@ -25,7 +25,7 @@ def main() -> int:
         print(json.dumps({"record": Path(name).name, **vars(tally)}), flush=True)
     from bankml.kernels.isa import TIER
 
-    print(json.dumps({"tier": TIER, "identical": identical, "total": total}))
+    print(f"{TIER}-tier: {identical} of {total} identical")
     return 0 if total and identical == total else 1
 
 

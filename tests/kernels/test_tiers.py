@@ -45,6 +45,7 @@ def test_the_avx2_kernels_give_the_same_bits():
         text=True,
         check=False,
     )
-    *tallies, last = map(json.loads, done.stdout.splitlines())
+    *lines, last = done.stdout.splitlines()
+    tallies = list(map(json.loads, lines))
     assert [tally for tally in tallies if tally["identical"] != tally["total"]] == []
-    assert (done.returncode, last["tier"], len(tallies)) == (0, "avx2", len(files)), done.stderr[-3000:]
+    assert (done.returncode, last.split(":")[0], len(tallies)) == (0, "avx2-tier", len(files)), done.stderr[-3000:]

@@ -59,15 +59,21 @@ def open_probe(source: str, reference: Reference, options: dict[str, Any]) -> It
         Refusal: ``oracle.probe``, it cannot be compiled here.
     """
     with tempfile.TemporaryDirectory() as folder:
-        probe = Probe(str(options.get("probe") or _built(TESTING / source, reference, Path(folder))), reference.environment())
+        probe = Probe(
+            str(options.get("probe") or build_probe(TESTING / source, reference, Path(folder))), reference.environment()
+        )
         try:
             yield probe
         finally:
             probe.close()
 
 
-def _built(source: Path, reference: Reference, folder: Path) -> Path:
-    """The probe, compiled against the reference's source, which lies beside its build."""
+def build_probe(source: Path, reference: Reference, folder: Path) -> Path:
+    """The probe of a source, compiled in the folder against the reference's own source, which lies beside its build.
+
+    Raises:
+        Refusal: ``oracle.probe``, it cannot be compiled here.
+    """
     sources = [place / SOURCE for place in reference.bin.parents if (place / SOURCE).is_dir()]
     compiler = shutil.which("g++")
     if not sources or not compiler or not source.is_file():
