@@ -24,7 +24,7 @@ check_build() { # DIR: its programs are there and say b11192
     for program in $PROGRAMS; do
         [ -x "$1/bin/$program" ] || return 1
     done
-    LD_LIBRARY_PATH="$1/bin" "$1/bin/llama-server" --version 2>&1 | grep -Eq "build $VERSION[,)]|version: $VERSION "
+    LD_LIBRARY_PATH="$1/bin" "$1/bin/llama-server" --version 2>&1 | grep -Eq "build ${VERSION}[,)]|version: $VERSION "
 }
 
 fetch_source() { # once: the source distribution, unpacked

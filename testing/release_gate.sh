@@ -16,6 +16,9 @@
 #   VENV=DIR        the virtual environment that bankml is installed in (default: .venv)
 #   WORK=DIR        logs, fresh records and unfinished reports (default: gate in the home that the tests use)
 #   LIMIT=SECONDS   after which a stage counts as hung (default: 14400)
+#
+# Stages are external commands, so a few are scripts in single quotes.
+# shellcheck disable=SC2016
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -28,7 +31,7 @@ while [ $# -gt 0 ]; do
         --only) [ $# -gt 1 ] || die "--only needs words"; only=$2; shift ;;
         --only=*) only=${1#--only=} ;;
         --resume) resume=yes ;;
-        -h | --help) sed -n '3,/^set/s/^# \{0,1\}//p' "testing/${0##*/}"; exit 0 ;;
+        -h | --help) sed -n '3,/^# Stages are/s/^# \{0,1\}//p' "testing/${0##*/}" | sed '$d'; exit 0 ;;
         *) die "$1 is unknown; --help tells the usage" ;;
     esac
     shift
@@ -52,7 +55,10 @@ report=$WORK/report.txt
 [ -z "$only" ] || report=$WORK/partial.txt
 passed=0 skipped=0 matched=0 running='' began=$(date +%s)
 
-line() { printf '%s\n' "$*" | tee -a "$report"; }
+# Reports are committed: they name no path of this machine.
+plain() { sed -e "s|$BANKML_HOME/|.models/|g" -e "s|$(pwd -P)/||g" -e "s|$PWD/||g" -e "s|${HOME:-/nowhere}/|~/|g"; }
+
+line() { printf '%s\n' "$*" | plain | tee -a "$report"; }
 
 seconds() { # SINCE
     echo $(($(date +%s) - $1))
@@ -78,6 +84,7 @@ finish() { # VERDICT CODE FAILED
     exit "$2"
 }
 
+# shellcheck disable=SC2329 # a trap calls it
 interrupted() {
     trap '' INT TERM HUP
     if [ -n "$running" ]; then
@@ -172,7 +179,7 @@ stage() { # NAME COMMAND...: the last line that it prints is its result; exit co
             ;;
         SKIPPED) skipped=$((skipped + 1)) ;;
         FAILED)
-            tail -n 40 "$log" | tee -a "$report"
+            tail -n 40 "$log" | plain | tee -a "$report"
             finish "NOT GREEN: the gate stopped at $name; its log is $log" 1 1
             ;;
     esac
@@ -181,7 +188,7 @@ stage() { # NAME COMMAND...: the last line that it prints is its result; exit co
 table() { # NAME COMMAND...: a stage whose whole output goes into the report
     stage "$@"
     [ "$mode" = run ] && wanted "$1" || return 0
-    sed 's/^/    /' "$(log_of "$1")" | tee -a "$report"
+    sed 's/^/    /' "$(log_of "$1")" | plain | tee -a "$report"
 }
 
 beyond() { # NAME KIND MODEL [NAME=VALUE...]: questions beyond the committed ones; MODEL is - for none
@@ -213,7 +220,7 @@ stages() {
     stage "tests" make test VENV="$VENV"
     stage "help in time" "$BIN/python" testing/help_time.py "$BIN/bankml"
     stage "default model" "$BIN/bankml" pull
-    stage "oracle list" "$BIN/bankml" oracle list
+    stage "oracle list" sh -c 'kinds=$("$1" oracle list --json) && echo "$(echo "$kinds" | grep -c "\"kind\"") kinds"' sh "$BIN/bankml"
     # The tests fetch Qwen3's tokenizer, and make models there.
     package=$BANKML_HOME/cache/qwen3-package
     made=$BANKML_HOME/cache/made/$(cd testing && cat qwen3_models.py make_model.py make_qwen3_vocab.py | sha256sum | cut -c 1-16)
@@ -311,7 +318,7 @@ if [ "$mode" = list ]; then
     exit 0
 fi
 if [ -n "$only" ]; then
-    names=$(mode=list only='' && stages)
+    names=$("testing/${0##*/}" --list) || exit 1
     rest=$only,
     while [ -n "$rest" ]; do
         word=${rest%%,*} rest=${rest#*,}
@@ -327,7 +334,7 @@ installed=$(cd / && "$BIN/python" -c 'import bankml, pathlib; print(pathlib.Path
 if [ "$resume" = yes ]; then
     cmp -s "$WORK/facts" "$WORK/facts.now" || die "--resume: the last run was of another commit, machine, library or reference"
 elif [ -z "$only" ]; then
-    rm -f "$WORK/passed"
+    : >"$WORK/passed"
     cp "$WORK/facts.now" "$WORK/facts"
 fi
 : >"$report"
@@ -336,7 +343,7 @@ export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 trap interrupted INT TERM HUP
 line "bankml $version, release gate, $(date -u +%Y-%m-%dT%H:%M:%SZ)${only:+, only $only}$([ "$resume" = no ] || echo ', resumed')"
-tee -a "$report" <"$WORK/facts.now"
+plain <"$WORK/facts.now" | tee -a "$report"
 rm "$WORK/facts.now"
 line "load        $(cut -d ' ' -f 1-3 /proc/loadavg)"
 [ -z "$(changes)" ] || line "with changes that no commit holds"
@@ -351,6 +358,6 @@ if [ -n "$only" ]; then
     finish "PARTIAL: a release needs the whole gate" 0 none
 fi
 [ "$skipped" = 0 ] || finish "NOT GREEN: stages were skipped" 1 none
-missing=$(kinds_not_asked)
-[ -z "$missing" ] || finish "NOT GREEN: of these kinds of oracle nothing was asked: $(echo $missing)" 1 none
+missing=$(kinds_not_asked | tr '\n' ' ')
+[ -z "$missing" ] || finish "NOT GREEN: of these kinds of oracle nothing was asked: ${missing% }" 1 none
 finish "GREEN" 0 none

@@ -184,6 +184,7 @@ def test_the_whole_gate_is_green_and_kept(gate):
     assert report.splitlines()[-1] == "GREEN"
     assert f"{len(gate.names())} passed, 0 skipped, none failed" in report
     assert "\n    bench model --reference" in report
+    assert str(gate.root) not in report
     sums = dict(line.split(None, 1) for line in report.splitlines() if line.endswith(" identical") and "PASSED" not in line)
     assert sums["serve"] == "2 of 2 identical"
     assert sums["35-types"] == "9 of 9 identical"
