@@ -26,7 +26,9 @@ DEFAULT_THREADS = 3
 
 
 def record_script(script: list[Step], model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask every step of the script of one fresh llama-server; ``ctx``, ``threads`` and ``cache_type`` are options.
+    """Ask every step of the script of one fresh llama-server, or the ``first`` ones.
+
+    ``ctx``, ``threads`` and ``cache_type`` are options, too.
 
     Raises:
         Refusal: no model was named.
@@ -35,14 +37,18 @@ def record_script(script: list[Step], model: Path | None, reference: Reference, 
         raise Refusal("oracle.model", "this kind of oracle needs a model")
     ctx, threads = int(options.get("ctx", DEFAULT_CTX)), int(options.get("threads", DEFAULT_THREADS))
     cache_type = str(options.get("cache_type", "f16"))
-    extra = ["--cache-type-k", cache_type, "--cache-type-v", cache_type]
-    with reference.server(model, ctx=ctx, threads=threads, extra=extra) as server:
+    with reference.server(model, ctx=ctx, threads=threads, extra=cache_arguments(cache_type)) as server:
         return {
             "ctx": ctx,
             "threads": threads,
             "cache_type": cache_type,
-            "steps": [{**step, "answer": _ask(server, step)} for step in script],
+            "steps": [{**step, "answer": _ask(server, step)} for step in script[: options.get("first")]],
         }
+
+
+def cache_arguments(cache_type: str) -> list[str]:
+    """What tells llama-server of the cache's type."""
+    return ["--cache-type-k", cache_type, "--cache-type-v", cache_type]
 
 
 def compare_script(body: dict[str, Any], model: Path | None) -> Tally:

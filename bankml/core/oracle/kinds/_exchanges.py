@@ -14,6 +14,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds.serve import ask, normal
 
 if TYPE_CHECKING:
+    from bankml.core.model.graph import CacheType
     from bankml.core.oracle.server import ReferenceServer
 
 _NUMBERS = ("logprob", "prob")
@@ -31,19 +32,23 @@ def ask_reference(server: ReferenceServer, path: str, body: Any) -> Exchange:
     return {"request": body, "status": status, "answer": bare(normal(answer))}
 
 
-def compare_exchanges(exchanges: list[Exchange], model: Path, ctx: int, llama_threads: int) -> Tally:
+def compare_exchanges(
+    exchanges: list[Exchange], model: Path, ctx: int, llama_threads: int, cache_type: CacheType = "f16"
+) -> Tally:
     """Ask bankml's app the same, in the same order."""
     tally = Tally()
-    asyncio.run(_ask_app(exchanges, model, ctx, llama_threads, tally))
+    asyncio.run(_ask_app(exchanges, model, ctx, llama_threads, cache_type, tally))
     return tally
 
 
-async def _ask_app(exchanges: list[Exchange], model: Path, ctx: int, llama_threads: int, tally: Tally) -> None:
+async def _ask_app(
+    exchanges: list[Exchange], model: Path, ctx: int, llama_threads: int, cache_type: CacheType, tally: Tally
+) -> None:
     from bankml.core.engine import Engine
     from bankml.core.serve.app import create_app
     from bankml.core.serve.settings import Settings
 
-    engine = Engine.open(model, n_ctx=ctx, llama_threads=llama_threads)
+    engine = Engine.open(model, n_ctx=ctx, llama_threads=llama_threads, cache_type=cache_type)
     app = create_app(engine, Settings(quiet=True, llama_threads=llama_threads))
     try:
         for number, each in enumerate(exchanges):

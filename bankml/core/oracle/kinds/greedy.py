@@ -165,7 +165,7 @@ SCRIPTS = {"short": short, "long": long, "deep": deep, "edges": edges, "turns": 
 
 
 class Greedy:
-    """Kind ``greedy``; the option ``script`` names one of the scripts, the short one by default."""
+    """Kind ``greedy``; ``script`` names one of the scripts, the short one by default; ``first`` takes so many of its steps."""
 
     name = "greedy"
     checks = "greedy answers on the real model: prompt tokens, tokens, text, chunks, endings, counts, cache_n"

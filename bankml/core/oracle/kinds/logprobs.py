@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.kinds._answers import cache_arguments
 from bankml.core.oracle.kinds._exchanges import ask_reference, compare_exchanges
 from bankml.core.oracle.kinds.serve import CTX, LLAMA_THREADS
 from bankml.core.refusal import Refusal
@@ -153,7 +154,7 @@ def _refused() -> list[dict[str, Any]]:
 
 
 class _Logprobs:
-    """Kind ``logprobs``; the option ``first`` takes only so many of the requests, for models of which there are many."""
+    """Kind ``logprobs``; ``first`` takes only so many of the requests, ``threads`` and ``cache_type`` are the server's."""
 
     name = "logprobs"
     checks = "logprobs of chat answers whole and streamed: ids, texts, bytes, 32-bit floats; stop words, cut characters, refusals"
@@ -164,14 +165,19 @@ class _Logprobs:
         """Ask a llama-server all of it, or the first requests."""
         if model is None:
             raise Refusal("oracle.model", "the oracle of logprobs needs a model")
-        with reference.server(model, ctx=CTX, threads=LLAMA_THREADS) as server:
-            return {"exchanges": [ask_reference(server, CHAT, body) for body in requests()[: options.get("first")]]}
+        told: dict[str, Any] = {name: options[name] for name in ("threads", "cache_type") if name in options}
+        threads, extra = options.get("threads", LLAMA_THREADS), cache_arguments(options.get("cache_type", "f16"))
+        with reference.server(model, ctx=CTX, threads=threads, extra=extra) as server:
+            exchanges = [ask_reference(server, CHAT, body) for body in requests()[: options.get("first")]]
+        return {**told, "exchanges": exchanges}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Ask bankml's app the same, in the same order."""
         if model is None:
             raise Refusal("oracle.model", "the oracle of logprobs needs the recorded model", hint="`bankml pull` fetches it")
-        return compare_exchanges([{"path": CHAT, **each} for each in body["exchanges"]], model, CTX, LLAMA_THREADS)
+        exchanges = [{"path": CHAT, **each} for each in body["exchanges"]]
+        threads, cache_type = body.get("threads", LLAMA_THREADS), body.get("cache_type", "f16")
+        return compare_exchanges(exchanges, model, CTX, threads, cache_type)
 
 
 KIND = _Logprobs()

@@ -92,7 +92,7 @@ SCRIPTS = {"chain": chain, "samplers": samplers}
 
 
 class Sampled:
-    """Kind ``sampled``; the option ``script`` names one of the scripts, ``chain`` by default."""
+    """Kind ``sampled``; ``script`` names one of the scripts, ``chain`` by default; ``first`` takes so many of its steps."""
 
     name = "sampled"
     checks = "seeded answers on the real model: tokens, text, endings, counts"
