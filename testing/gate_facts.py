@@ -9,6 +9,7 @@ can be put together to one report.
 
 from __future__ import annotations
 
+import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -38,7 +39,7 @@ def main(reference: str, fastest: str) -> int:
     facts = machine_facts()
     print(f"processor   {facts['processor']}, {facts['processors']} available, kernels of the {TIER} tier")
     print(f"memory      {int(str(facts['memory_bytes'])) / 2**30:.1f} GiB")
-    print(f"system      {facts['system']}, Python {facts['python']}")
+    print(f"system      {facts['system']}, {' '.join(platform.libc_ver())}, Python {facts['python']}")
     print("libraries   " + ", ".join(f"{name} {version(name)}" for name in LIBRARIES))
     try:
         build("reference", reference)

@@ -105,6 +105,12 @@ def test_bench_kernels_without_a_reference(capsys, tmp_path):
     assert drawing.read_bytes().startswith(b"\x89PNG")
 
 
+def test_bench_kernels_takes_a_matrix_of_one_block(capsys):
+    shape = ["--rows", "1", "--columns", "32", "-r", "1", "--threads", "1"]
+    assert main(["bench", "kernels", "--type", "q8_0", *shape, "--json"]) == 0
+    assert [cell["weight_bytes"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [34, 34]
+
+
 def test_bench_kernels_refuses_an_unknown_type_and_an_unknown_drawing(capsys, tmp_path):
     assert main(["bench", "kernels", "--type", "Q9"]) == 2
     assert "Q9" in capsys.readouterr().err

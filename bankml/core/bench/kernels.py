@@ -34,6 +34,8 @@ ROWS, K = 12288, 4096
 DECODE, PREFILL = 1, 32
 _READ_BYTES = 160 << 20
 """Weights that one pass of decoding reads: more than the caches hold, so a narrow type's matrix is there several times."""
+_MOST_COPIES = 1024
+"""Of small matrices: a graph of ggml's holds 2,048 tensors, and aborts the process where it is given more."""
 _DISTINCT_ROWS = 256
 _LEAST_SECONDS = 0.15
 
@@ -184,7 +186,7 @@ def _measure(
     ggml: Ggml | None,
     memory: Samples,
 ) -> Cell:
-    copies = max(1, _READ_BYTES // len(data)) if columns == DECODE else 1
+    copies = min(max(1, _READ_BYTES // len(data)), _MOST_COPIES) if columns == DECODE else 1
     x = np.random.default_rng(0).standard_normal((columns, shape[1]), np.float32)
     with ExitStack() as held:
         ours = held.enter_context(Ours(name, data, shape, x, copies, threads))
