@@ -40,7 +40,8 @@ def ask_again(arguments: argparse.Namespace) -> int:
     print(f"asked again of {built}: the committed record {'stands' if same else 'has another body'}", flush=True)
     compared = compare(arguments.fresh, model)
     if not same:
-        print(f"{arguments.record} and {arguments.fresh} differ: the reference answers otherwise, or the kind records otherwise")
+        place = first_difference(committed.body, fresh.body)
+        print(f"the reference answers otherwise, or the kind records otherwise: first at {place}")
     return compared if same else 1
 
 
@@ -54,6 +55,19 @@ def ask_beyond(arguments: argparse.Namespace) -> int:
     where = ["--reference", str(arguments.reference), "-o", str(arguments.fresh)]
     recorded = bankml("record", arguments.kind, *model, *where, *settings)
     return recorded or compare(arguments.fresh, *model)
+
+
+def first_difference(committed: object, fresh: object, place: str = "") -> str | None:
+    """The JSON pointer of the first value of which the two have not the same; None where they are equal."""
+    if isinstance(committed, dict) and isinstance(fresh, dict) and committed.keys() == fresh.keys():
+        pairs = [(f"{place}/{key}", value, fresh[key]) for key, value in committed.items()]
+    elif isinstance(committed, dict) and isinstance(fresh, dict):
+        return f"{place}/{min(committed.keys() ^ fresh.keys())}"
+    elif isinstance(committed, list) and isinstance(fresh, list) and len(committed) == len(fresh):
+        pairs = [(f"{place}/{number}", *both) for number, both in enumerate(zip(committed, fresh, strict=True))]
+    else:
+        return None if committed == fresh else place or "/"
+    return next(filter(None, (first_difference(a, b, where) for where, a, b in pairs)), None)
 
 
 def find_made_model(sha256: str) -> Path | None:

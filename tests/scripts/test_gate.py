@@ -13,6 +13,7 @@ import pytest
 
 import bankml
 from bankml.core.oracle.reference import LIBRARIES
+from testing.fresh_record import first_difference
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 REPORT = Path("testing") / "results" / f"{bankml.__version__}.txt"
@@ -309,3 +310,18 @@ def test_the_readme_tells_of_every_file_of_testing():
     assert len(names) > 10
     told_otherwise = {"jinja/record.py": "testing.jinja.record"}
     assert [name for name in names if told_otherwise.get(name, Path(name).name) not in told] == []
+
+
+@pytest.mark.parametrize(
+    ("fresh", "place"),
+    [
+        ({"a": [1, {"b": None}], "c": "x"}, None),
+        ({"a": [1, {"b": 0}], "c": "x"}, "/a/1/b"),
+        ({"a": [1, {"b": None}, 2], "c": "x"}, "/a"),
+        ({"a": [1, {"b": None}], "c": "x", "added": 1}, "/added"),
+        ({"a": [1, {"b": None}]}, "/c"),
+        ([], "/"),
+    ],
+)
+def test_a_record_that_does_not_stand_says_where(fresh, place):
+    assert first_difference({"a": [1, {"b": None}], "c": "x"}, fresh) == place
