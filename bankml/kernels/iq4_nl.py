@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from .isa import VNNI, W
-from .nibbles import exact_totals, look_up, nibble_words, only, signed_totals, total_block, unsigned_totals
+from .nibbles import exact_totals, look_up, nibble_words, only, row_first, signed_totals, total_block, unsigned_totals
 from .q4_0 import BLOCK, BYTES, PACKED, pack
 from .simd import ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
@@ -59,8 +59,8 @@ def scale(E, w):
 _block = total_block(scale, totals)
 _COLUMNS = 4
 _step1, _zeros1, _result1 = tile("iq4_nl", 1, 1, _block, only, PACKED)
-_careful, _, _ = tile("iq4_nl_careful", 1, 1, total_block(scale, careful_totals), only, PACKED)
-_exact = _step1 if VNNI else tile("iq4_nl_exact", 1, 1, total_block(scale, lossless_totals), only, PACKED)[0]
+_careful, _, _ = tile("iq4_nl_careful", 1, 1, total_block(scale, careful_totals, row_first), only, PACKED)
+_exact, _, _ = tile("iq4_nl_exact", 1, 1, total_block(scale, lossless_totals, row_first), only, PACKED)
 _stepn, _zerosn, _resultn = tile("iq4_nl", _COLUMNS, 1, _block, only, PACKED)
 
 

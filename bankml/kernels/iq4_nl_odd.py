@@ -20,7 +20,7 @@ from .iq4_nl import (
     words,
 )
 from .isa import VNNI, W
-from .nibbles import hsum, lane_dots, offset_dot, signed_dot
+from .nibbles import hsum, lane_dots, offset_dot, row_first, signed_dot, weight_first
 from .team import kernel
 from .two_sums import one_row_in_two, two_sums
 from .walk import FOURS, many_rows, tile
@@ -35,12 +35,12 @@ def _block(E, accs, w, ys, ds, xs):
 
 
 def _careful_block(E, accs, w, ys, ds, xs):
-    return lane_dots(E, scale(E, w), signed_words(E, w), signed_dot, accs, ys, ds, xs)
+    return lane_dots(E, scale(E, w), signed_words(E, w), signed_dot, accs, ys, ds, xs, row_first)
 
 
 _COLUMNS = 3 if W == 16 else 2
 _pair, _last, _zeros, _fold = two_sums("iq4_nl", PACKED, scale, words, _dot, lossless_totals)
-_careful_pair, _, _, _ = two_sums("iq4_nl_careful", PACKED, scale, signed_words, signed_dot, lossless_totals)
+_careful_pair, _, _, _ = two_sums("iq4_nl_careful", PACKED, scale, signed_words, signed_dot, lossless_totals, weight_first)
 _step1, _zeros1, _result1 = tile("iq4_nl_odd", 1, 8, _block, hsum, PACKED)
 _careful, _, _ = tile("iq4_nl_odd_careful", 1, 8, _careful_block, hsum, PACKED)
 _stepn, _zerosn, _resultn = tile("iq4_nl_odd", _COLUMNS, 8, _block, hsum, PACKED)

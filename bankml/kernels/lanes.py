@@ -233,6 +233,12 @@ def first_nan(E, total, more):
     return E.first(total, E.add(total, more))
 
 
+def first_nans(E, v):
+    """HS-A over eight values; of several NaN the one that hsum_float_8 keeps as it was compiled."""
+    t = [first_nan(E, v[i + 4], v[i]) for i in range(4)]
+    return first_nan(E, first_nan(E, t[0], t[2]), first_nan(E, t[1], t[3]))
+
+
 @njit(nogil=True, error_model="numpy")
 def lanes_sum(zeros, step, result, packed, w, y, blocks):
     """W outputs of one activation row."""

@@ -8,7 +8,8 @@ its low nibbles and 16+4j..19+4j in its high nibbles, as in the file.
 ``lanes_block``: its vec_dot and tinyBLAS: eight accumulators, acc[L] = fma(d*dy, dot of 4, acc[L]), then HS-A.
 The reference multiplies |w| by y with w's sign, negated in 8 bits: -128 stays -128 there. A row with such a quant (NaN and
 infinities give it) is multiplied that way too, by the ``careful`` functions; all other rows by exact sums. Where the reference
-takes four rows at a time, it multiplies |y| by w with y's sign, which is exact.
+takes four rows at a time, it multiplies |y| by w with y's sign, which is exact. Where both scales of a product are NaN, these
+functions keep the one that is the compiled reference's first operand.
 Source: gemv_q4_b32_8x8_q8_0_lut_avx and its gemm, arch/x86/repack.cpp; arch/x86/quants.c; llamafile/sgemm.cpp.
 """
 
@@ -18,7 +19,7 @@ from llvmlite import ir
 from numba import njit
 
 from .isa import VNNI, W
-from .simd import F32, I8, I16, I32, IW, V, copy4
+from .simd import F32, I8, I16, I32, IW, Emit, V, copy4
 
 _LOW = 0x0F0F0F0F
 
@@ -101,20 +102,33 @@ def less(E, words, offset):
     return ((lane, E.b.bitcast(E.b.sub(E.b.bitcast(u, lanes), taken), IW)) for lane, u in words)
 
 
-def total_block(scale, totals):
-    """A block step with one accumulator a column. `scale(E, w)` gives W scales, `totals(E, w, ys, xs)` the dot products."""
+def weight_first(E, d, dy):
+    """d*dy, and d where both are NaN."""
+    return E.first(d, E.mul(d, dy))
+
+
+def row_first(E, d, dy):
+    """d*dy, and dy where both are NaN."""
+    return E.first(dy, E.mul(d, dy))
+
+
+def total_block(scale, totals, times=Emit.mul):
+    """A block step with one accumulator a column.
+
+    `scale(E, w)` gives W scales, `totals(E, w, ys, xs)` the dot products, `times(E, d, dy)` multiplies two scales.
+    """
 
     def block(E, accs, w, ys, ds, xs):
         d = scale(E, w)
         sums = totals(E, w, ys, xs)
-        return [[E.fma(E.i2f(s), E.mul(d, E.splat_ld(F32, at)), acc[0])] for s, at, acc in zip(sums, ds, accs, strict=True)]
+        return [[E.fma(E.i2f(s), times(E, d, E.splat_ld(F32, at)), acc[0])] for s, at, acc in zip(sums, ds, accs, strict=True)]
 
     return block
 
 
-def lane_dots(E, scale, words, dot, accs, ys, ds, xs):
-    """Eight accumulators a column: acc[lane] = fma(scale*dy, dot(u, y word, x word), acc[lane])."""
-    scales = [E.mul(scale, E.splat_ld(F32, at)) for at in ds]
+def lane_dots(E, scale, words, dot, accs, ys, ds, xs, times=Emit.mul):
+    """Eight accumulators a column: acc[lane] = fma(scale*dy, dot(u, y word, x word), acc[lane]); `times` makes scale*dy."""
+    scales = [times(E, scale, E.splat_ld(F32, at)) for at in ds]
     accs = [list(acc) for acc in accs]
     for lane, u in words:
         for c, y in enumerate(ys):

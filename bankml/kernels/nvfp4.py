@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from .isa import W
-from .lanes import first_nan
+from .lanes import first_nans
 from .mxfp4 import OFFSET, VALUES
 from .nibbles import lane_dots, less, look_up, offset_dot, signed_dot, splat_bytes
 from .simd import F32, FW, I8, I32, IW, V, copy4, ld_i64, ld_u8, st_f32, st_i8
@@ -77,9 +77,8 @@ def _block(words, dot):
 
 
 def _end(E, v):
-    """HS-A; of two NaN, which each four lanes may have of their own, the one that the reference's sums keep."""
-    t = [first_nan(E, v[i + 4], v[i]) for i in range(4)]
-    return first_nan(E, first_nan(E, t[0], t[2]), first_nan(E, t[1], t[3]))
+    """HS-A; each four lanes may have a NaN of their own."""
+    return first_nans(E, v)
 
 
 _COLUMNS = 3 if W == 16 else 2

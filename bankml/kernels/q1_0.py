@@ -19,8 +19,9 @@ from llvmlite import ir
 from numba import njit, types
 
 from .isa import W
+from .lanes import first_nans
 from .matmul import finish, part_start
-from .simd import ADDR, F32, FW, I8, I32, I64, IW, V, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .simd import ADDR, F32, FW, I8, I32, I64, IW, Emit, V, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .team import kernel
 from .walk import is_wild, tame
 
@@ -32,6 +33,8 @@ _Q = 2 * W
 _TABLES = 8 * 4 * W
 # Weight blocks whose tables are held at a time, and groups whose sums wait for the next ones: both fit the first two caches.
 _SPAN1, _GROUPS1 = (12, 64) if W == 16 else (24, 128)
+# Sets of tables beside the usual one for a careful step.
+_TURNED = 1 if W == 8 else 0
 _COLUMNS, _SPAN, _GROUPS = (3, 4, 64) if W == 16 else (4, 6, 64)
 
 
@@ -74,10 +77,20 @@ def _pick(E, index, table, negative):
     return E.b.select(E.b.icmp_signed("<", sign, E.const(I32, 0, W)), other, E.b.bitcast(found, FW))
 
 
+def _last_product(E, total, product):
+    """total + product as fma(dy, dot, total) keeps NaN: that of dy, whose sign is clear, before that of the total.
+
+    A product of infinity and 0 has the sign set; there the total's NaN stays.
+    """
+    of_scale = E.b.icmp_signed(">=", E.b.bitcast(product, IW), E.const(I32, 0, W))
+    return E.first(E.b.select(of_scale, product, total), E.add(total, product))
+
+
 def _step(columns, span, careful=False):
-    """`careful`: the tables of the negated patterns follow the others."""
+    """`careful`: NaN as the reference keeps it, and on AVX2 the tables of the negated patterns follow the others."""
     count = 8 * columns
     name = "q1_0_careful" if careful else "q1_0"
+    turned = careful and W == 8
 
     def emit(E, values, w, tables, ahead):
         flat = E.untup(values, count)
@@ -91,11 +104,13 @@ def _step(columns, span, careful=False):
                 index = E.b.lshr(word, E.const(I32, 4 * lane, W)) if lane else word
                 for c in range(columns):
                     at = _TABLES * (4 * span * c + s) + 4 * W * lane
-                    negative = E.ld(FW, tables, 4 * span * _TABLES + at) if careful else None
+                    negative = E.ld(FW, tables, 4 * span * _TABLES + at) if turned else None
                     found = _pick(E, index, E.ld(FW, tables, at), negative)
-                    sums[c] = found if sums[c] is None else E.add(sums[c], found)
+                    add = _last_product if careful else Emit.add
+                    sums[c] = found if sums[c] is None else add(E, sums[c], found)
             for c in range(columns):
-                flat[8 * c + lane] = E.fma(d, sums[c], flat[8 * c + lane])
+                total = E.fma(d, sums[c], flat[8 * c + lane])
+                flat[8 * c + lane] = E.first(d, total) if careful else total
         return E.tup(flat)
 
     state = tup(f32xw, count)
@@ -109,7 +124,7 @@ def _step(columns, span, careful=False):
 
     def end(E, values):
         flat = E.untup(values, count)
-        return E.tup([E.hsum_a(flat[8 * c : 8 * c + 8]) for c in range(columns)])
+        return E.tup([first_nans(E, flat[8 * c : 8 * c + 8]) for c in range(columns)])
 
     return (
         mk(f"{name}_step{columns}", state, (state, ADDR, ADDR, ADDR), emit),
@@ -123,7 +138,7 @@ def _step(columns, span, careful=False):
 _build8 = mk("q1_0_build", types.void, (ADDR,) * 3, _builder(0))
 _build8_turned = mk("q1_0_build_turned", types.void, (ADDR,) * 3, _builder(1))
 _step1, _zeros1, _load1, _store1, _result1 = _step(1, _SPAN1)
-_careful = _step(1, _SPAN1, careful=W == 8)[0]
+_careful = _step(1, _SPAN1, careful=True)[0]
 _stepn, _zerosn, _loadn, _storen, _resultn = _step(_COLUMNS, _SPAN)
 _stack1 = _stack("q1_0_stack1", 2 * 4 * _SPAN1 * _TABLES + _GROUPS1 * 32 * W + 64)
 _stackn = _stack("q1_0_stackn", _COLUMNS * (4 * _SPAN * _TABLES + _GROUPS * 32 * W) + 64)
@@ -167,8 +182,8 @@ def _tile(step, zeros, load, store, result, columns, span, turned, memory, args,
 @njit(nogil=True, error_model="numpy")
 def _one(memory, args, y, j, first, last):
     """Column j alone of row groups first..last."""
-    if W == 8 and is_wild(y, 4 * ld_i64(args, 2)):
-        _tile(_careful, _zeros1, _load1, _store1, _result1, 1, _SPAN1, 1, memory, args, y, 0, j, first, last)
+    if is_wild(y, 4 * ld_i64(args, 2)):
+        _tile(_careful, _zeros1, _load1, _store1, _result1, 1, _SPAN1, _TURNED, memory, args, y, 0, j, first, last)
     else:
         _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, 0, memory, args, y, 0, j, first, last)
 
@@ -200,7 +215,7 @@ def gemm(args, chunk, thread):
         stop = min(end, g + _GROUPS)
         while j < last:
             at = y + j * stride
-            if j + _COLUMNS <= last and (W == 16 or tame(0, at, stride, _COLUMNS, 4 * ld_i64(args, 2))):
+            if j + _COLUMNS <= last and tame(0, at, stride, _COLUMNS, 4 * ld_i64(args, 2)):
                 _tile(_stepn, _zerosn, _loadn, _storen, _resultn, _COLUMNS, _SPAN, 0, memory, args, at, stride, j, g, stop)
                 j += _COLUMNS
             else:

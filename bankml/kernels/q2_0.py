@@ -51,30 +51,41 @@ def _dots(E, w, ys, xs, half):
     return [E.b.add(s, h) for s, h in zip(sums, wide, strict=True)]
 
 
-def _block(E, accs, w, ys, ds, xs):
+def _us(E, w, ys, ds, xs):
     us = [E.const(F32, 0.0, W)] * len(ys)
     for half in range(2):
         dots = _dots(E, w, ys, xs, half)
         us = [E.fma(E.splat_ld(F32, at, 4 * half), E.i2f(s), u) for at, s, u in zip(ds, dots, us, strict=True)]
+    return us
+
+
+def _block(E, accs, w, ys, ds, xs):
     d = E.ld_f16(w)
-    return [[E.fma(d, u, acc[0])] for u, acc in zip(us, accs, strict=True)]
+    return [[E.fma(d, u, acc[0])] for u, acc in zip(_us(E, w, ys, ds, xs), accs, strict=True)]
+
+
+def _careful_block(E, accs, w, ys, ds, xs):
+    """The same; where d and u are NaN, it is u."""
+    d = E.ld_f16(w)
+    return [[E.first(u, E.fma(d, u, acc[0]))] for u, acc in zip(_us(E, w, ys, ds, xs), accs, strict=True)]
 
 
 _COLUMNS = 4
 _step1, _zeros1, _result1 = tile("q2_0", 1, 1, _block, only, PACKED)
+_careful, _, _ = tile("q2_0_careful", 1, 1, _careful_block, only, PACKED)
 _stepn, _zerosn, _resultn = tile("q2_0", _COLUMNS, 1, _block, only, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, None, _zeros1, _result1, PACKED, _RATIO, TOTALS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, _RATIO, TOTALS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, None, _zeros1, _result1, PACKED, _RATIO, TOTALS, None, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, _RATIO, TOTALS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

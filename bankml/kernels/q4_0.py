@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import W
-from .nibbles import less, nibble_words, only, pack_nibbles, signed_totals, total_block, unsigned_totals
+from .nibbles import less, nibble_words, only, pack_nibbles, row_first, signed_totals, total_block, unsigned_totals
 from .simd import copy2, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
@@ -36,7 +36,8 @@ def _scale(E, w):
 _block = total_block(_scale, _totals)
 _COLUMNS = 4
 _step1, _zeros1, _result1 = tile("q4_0", 1, 1, _block, only, PACKED)
-_careful, _, _ = tile("q4_0_careful", 1, 1, total_block(_scale, _careful_totals), only, PACKED)
+_careful, _, _ = tile("q4_0_careful", 1, 1, total_block(_scale, _careful_totals, row_first), only, PACKED)
+_exact, _, _ = tile("q4_0_exact", 1, 1, total_block(_scale, _totals, row_first), only, PACKED)
 _stepn, _zerosn, _resultn = tile("q4_0", _COLUMNS, 1, _block, only, PACKED)
 
 
@@ -49,7 +50,7 @@ def gemv(args, chunk, thread):
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _step1, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _exact, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

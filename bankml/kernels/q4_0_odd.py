@@ -7,7 +7,7 @@ Blocks, packing and dequantization are those of q4_0.py; here an output has eigh
 from __future__ import annotations
 
 from .isa import W
-from .nibbles import hsum, lane_dots, less, nibble_words, offset_dot, signed_dot
+from .nibbles import hsum, lane_dots, less, nibble_words, offset_dot, row_first, signed_dot
 from .q4_0 import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, unpack_row
 from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
@@ -20,7 +20,7 @@ def _block(E, accs, w, ys, ds, xs):
 
 
 def _careful_block(E, accs, w, ys, ds, xs):
-    return lane_dots(E, E.ld_f16(w), less(E, nibble_words(E, w, 2 * W), 8), signed_dot, accs, ys, ds, xs)
+    return lane_dots(E, E.ld_f16(w), less(E, nibble_words(E, w, 2 * W), 8), signed_dot, accs, ys, ds, xs, row_first)
 
 
 _COLUMNS = 3 if W == 16 else 2

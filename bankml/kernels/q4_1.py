@@ -14,7 +14,9 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import VNNI, W
-from .simd import F32, I32, IW, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
+from .lanes import first_nan
+from .nibbles import row_first
+from .simd import F32, I32, IW, Emit, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
 from .walk import SUMS, many_rows, one_row, tile
 
@@ -24,10 +26,10 @@ PACKED = W * BYTES
 _Q = 4 * W
 
 
-def _block(E, accs, w, ys, ds, xs):
+def _block(E, accs, w, ys, ds, xs, times=Emit.mul):
     """Eight vectors a column for the products, a ninth for the minima."""
     d, m = E.ld_f16(w), E.ld_f16(w, 2 * W)
-    scales = [E.mul(d, E.splat_ld(F32, at)) for at in ds]
+    scales = [times(E, d, E.splat_ld(F32, at)) for at in ds]
     accs = [[*acc[:8], E.fma(m, E.splat_ld(F32, x), acc[8])] for acc, x in zip(accs, xs, strict=True)]
     # Sixteen times the sum times a sixteenth of the scale: exact, and it saves a shift.
     high = [E.mul(s, E.const(F32, 1 / 16, W)) for s in scales] if VNNI else scales
@@ -43,26 +45,31 @@ def _block(E, accs, w, ys, ds, xs):
     return accs
 
 
+def _careful_block(E, accs, w, ys, ds, xs):
+    return _block(E, accs, w, ys, ds, xs, row_first)
+
+
 def _result(E, vectors):
-    return E.add(E.hsum_a(vectors[:8]), vectors[8])
+    return first_nan(E, E.hsum_a(vectors[:8]), vectors[8])
 
 
 # Two columns fill the registers of the wide tier; with three the compiler spills and is a tenth slower.
 _COLUMNS = 2 if W == 16 else 1
 _step1, _zeros1, _result1 = tile("q4_1", 1, 9, _block, _result, PACKED)
+_careful, _, _ = tile("q4_1_careful", 1, 9, _careful_block, _result, PACKED)
 _stepn, _zerosn, _resultn = tile("q4_1", _COLUMNS, 9, _block, _result, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, None, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, None, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

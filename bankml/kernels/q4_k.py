@@ -13,12 +13,13 @@ Source: ggml_gemv_q4_K_8x8_q8_K, ggml_gemm_q4_K_8x8_q8_K, ggml-cpu/arch/x86/repa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
 
 from .isa import VNNI, W
 from .matmul import finish, part_start
-from .quantize_k import RECORD, D
-from .simd import ADDR, F32, I16, I32, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .quantize_k import RECORD, D, by_fours, is_wild
+from .simd import ADDR, F32, I8, I16, I32, I64, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .super_blocks import (
     add_pairs,
     columns_of,
@@ -108,6 +109,28 @@ _step1, _zeros1, _result1 = _step(1, False), _zeros(1), _result(1)
 _stepn, _zerosn, _resultn = _step(_TILE, True), _zeros(_TILE), _result(_TILE)
 
 
+def _four_records(E, _):
+    """Memory of the calling function."""
+    with E.b.goto_entry_block():
+        memory = E.b.alloca(ir.ArrayType(I8, _TILE * RECORD))
+        memory.align = 64
+    return E.b.ptrtoint(memory, I64)
+
+
+_records = mk("q4_k_records", types.intp, (ADDR,), _four_records)
+
+
+@njit(nogil=True, error_model="numpy")
+def _any_wild(rows, stride, blocks):
+    """Whether one of four rows has NaN or infinities."""
+    return (
+        is_wild(rows, blocks)
+        or is_wild(rows + stride, blocks)
+        or is_wild(rows + 2 * stride, blocks)
+        or is_wild(rows + 3 * stride, blocks)
+    )
+
+
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
@@ -132,12 +155,19 @@ def gemm(args, chunk, thread):
     last = min(columns, first + column_part)
     by_four = min(last, columns // 4 * 4)
     chunk = chunk % parts
+    records = _records(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         at = w + g * blocks * PACKED
         for j in range(first, by_four, _TILE):
             acc = _zerosn(0)
-            for b in range(blocks):
-                acc = _stepn(acc, at + b * PACKED, y + j * stride + b * RECORD, stride)
+            rows = y + j * stride
+            if _any_wild(rows, stride, blocks):
+                for b in range(blocks):
+                    by_fours(rows + b * RECORD, stride, records)
+                    acc = _stepn(acc, at + b * PACKED, records, RECORD)
+            else:
+                for b in range(blocks):
+                    acc = _stepn(acc, at + b * PACKED, rows + b * RECORD, stride)
             out = _resultn(acc)
             for c in range(_TILE):
                 finish(args, j + c, g, out[c])

@@ -39,7 +39,7 @@ def _begin(E, tile):
 
 
 def _end(E, total, extra):
-    return E.add(total, E.add(E.add(extra[0], extra[2]), E.add(extra[1], extra[3])))
+    return lanes.first_nan(E, E.add(E.add(extra[0], extra[2]), E.add(extra[1], extra[3])), total)
 
 
 _LAYOUT = lanes.Layout(

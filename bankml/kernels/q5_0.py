@@ -12,7 +12,7 @@ from numba import njit
 
 from .fifth_bits import fifth, five_bit_words, pack_fifth
 from .isa import W
-from .nibbles import hsum, lane_dots, less, offset_dot, pack_nibbles, signed_dot
+from .nibbles import hsum, lane_dots, less, offset_dot, pack_nibbles, row_first, signed_dot
 from .simd import copy2, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
@@ -28,7 +28,7 @@ def _block(E, accs, w, ys, ds, xs):
 
 
 def _careful_block(E, accs, w, ys, ds, xs):
-    return lane_dots(E, E.ld_f16(w), less(E, five_bit_words(E, w, _Q), 16), signed_dot, accs, ys, ds, xs)
+    return lane_dots(E, E.ld_f16(w), less(E, five_bit_words(E, w, _Q), 16), signed_dot, accs, ys, ds, xs, row_first)
 
 
 _COLUMNS = 3 if W == 16 else 2

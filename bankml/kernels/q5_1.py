@@ -14,8 +14,9 @@ from numba import njit
 
 from .fifth_bits import fifth, five_bit_words, pack_fifth
 from .isa import W
-from .nibbles import lane_dots, pack_nibbles, plain_dot
-from .simd import F32, copy2, ld_f16, ld_i64, ld_u8, st_f32
+from .lanes import first_nan
+from .nibbles import lane_dots, pack_nibbles, plain_dot, weight_first
+from .simd import F32, Emit, copy2, ld_f16, ld_i64, ld_u8, st_f32
 from .team import kernel
 from .walk import SUMS, many_rows, one_row, tile
 
@@ -25,32 +26,37 @@ PACKED = W * BYTES
 _Q, _HIGH = 4 * W, 20 * W
 
 
-def _block(E, accs, w, ys, ds, xs):
+def _block(E, accs, w, ys, ds, xs, times=Emit.mul):
     m = E.ld_f16(w, 2 * W)
     sums = [E.fma(m, E.splat_ld(F32, x), acc[8]) for x, acc in zip(xs, accs, strict=True)]
-    lanes = lane_dots(E, E.ld_f16(w), five_bit_words(E, w, _Q), plain_dot, [acc[:8] for acc in accs], ys, ds, xs)
+    lanes = lane_dots(E, E.ld_f16(w), five_bit_words(E, w, _Q), plain_dot, [acc[:8] for acc in accs], ys, ds, xs, times)
     return [[*acc, total] for acc, total in zip(lanes, sums, strict=True)]
 
 
+def _careful_block(E, accs, w, ys, ds, xs):
+    return _block(E, accs, w, ys, ds, xs, weight_first)
+
+
 def _end(E, vectors):
-    return E.add(E.hsum_a(vectors[:8]), vectors[8])
+    return first_nan(E, E.hsum_a(vectors[:8]), vectors[8])
 
 
 _COLUMNS = 3 if W == 16 else 2
 _step1, _zeros1, _result1 = tile("q5_1", 1, 9, _block, _end, PACKED)
+_careful, _, _ = tile("q5_1_careful", 1, 9, _careful_block, _end, PACKED)
 _stepn, _zerosn, _resultn = tile("q5_1", _COLUMNS, 9, _block, _end, PACKED)
 
 
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    one_row(_step1, None, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
+    one_row(_step1, _careful, _zeros1, _result1, PACKED, 1, SUMS, args, chunk, thread)
 
 
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, None, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

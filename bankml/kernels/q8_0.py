@@ -14,7 +14,7 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import VNNI, W
-from .nibbles import hsum, lane_dots, less, offset_dot, signed_dot
+from .nibbles import hsum, lane_dots, less, offset_dot, row_first, signed_dot, weight_first
 from .simd import IW, copy2, ld_f16, ld_i64, ld_u8, st_f32, st_i8
 from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
@@ -34,13 +34,17 @@ def _block(E, accs, w, ys, ds, xs):
     return lane_dots(E, E.ld_f16(w), _words(E, w), offset_dot if VNNI else signed_dot, accs, ys, ds, xs)
 
 
-def _careful_block(E, accs, w, ys, ds, xs):
-    return lane_dots(E, E.ld_f16(w), less(E, _words(E, w), FLIP), signed_dot, accs, ys, ds, xs)
+def _careful_block(times):
+    def block(E, accs, w, ys, ds, xs):
+        return lane_dots(E, E.ld_f16(w), less(E, _words(E, w), FLIP), signed_dot, accs, ys, ds, xs, times)
+
+    return block
 
 
 _COLUMNS = 3 if W == 16 else 1
 step1, zeros1, result1 = tile("q8_0", 1, 8, _block, hsum, PACKED)
-careful = tile("q8_0_careful", 1, 8, _careful_block, hsum, PACKED)[0] if VNNI else None
+careful, _, _ = tile("q8_0_careful", 1, 8, _careful_block(weight_first), hsum, PACKED)
+_careful_of_many, _, _ = tile("q8_0_careful_of_many", 1, 8, _careful_block(row_first), hsum, PACKED)
 _stepn, _zerosn, _resultn = tile("q8_0", _COLUMNS, 8, _block, hsum, PACKED)
 
 
@@ -53,7 +57,8 @@ def gemv(args, chunk, thread):
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, step1, careful, zeros1, result1, PACKED, 1, FOURS, None, args, chunk)
+    careful_one = _careful_of_many
+    many_rows(_stepn, _zerosn, _resultn, _COLUMNS, step1, careful_one, zeros1, result1, PACKED, 1, FOURS, None, args, chunk)
 
 
 @njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")

@@ -5,7 +5,8 @@ A packed row of k values, nb = k/32 blocks, starts at any address and is laid ou
 ``int8 q[k] | float32 d[nb] | float32 s[nb] | int32 c[8*nb] | int32 t[nb] | int32 wild``: the quants; the scale as it reads after
 its rounding to half; q8_1's scaled sum after its rounding to half; for weights stored with an offset, minus that offset times the
 sum of each four quants (lane L of a block holds elements 4L..4L+3), and of the whole block; and whether a quant is -128, which
-only NaN and infinities give. The reference negates quants in 8 bits, where -128 is its own negative; see nibbles.py.
+only NaN and infinities give, or a scale infinite or NaN. The reference negates quants in 8 bits, where -128 is its own negative;
+see nibbles.py.
 
 Source: quantize_row_q8_0, quantize_row_q8_1, ggml-cpu/arch/x86/quants.c (AVX2 branch).
 """
@@ -68,7 +69,8 @@ def _block(E, x, q, d, s, c, t, wild, minus_offset):
     packed = _pack(E, quants)
     E.st(packed, q)
     scale = E.b.fdiv(amax, E.const(F32, 127.0))
-    E.st(_halved(E, scale), d)
+    halved = _halved(E, scale)
+    E.st(halved, d)
     total = E.b.add(E.b.add(quants[0], quants[1]), E.b.add(quants[2], quants[3]))
     for step in (4, 2, 1):
         total = E.b.add(total, E.shuffle(total, total, [(i + step) & 7 for i in range(8)]))
@@ -83,7 +85,8 @@ def _block(E, x, q, d, s, c, t, wild, minus_offset):
         sums = E.b.add(sums, E.shuffle(sums, sums, [(i + step) & 7 for i in range(8)]))
     E.st(E.b.mul(E.lane(sums, 0), offset), t)
     least = E.b.icmp_signed("==", E.b.bitcast(packed, V(I8, 32)), ir.Constant(V(I8, 32), [-128] * 32))
-    E.st(E.b.or_(E.ld(I32, wild), E.b.bitcast(least, I32)), wild)
+    endless = E.b.icmp_signed(">=", E.b.bitcast(halved, I32), E.const(I32, 0x7F800000))
+    E.st(E.b.or_(E.ld(I32, wild), E.b.or_(E.b.bitcast(least, I32), E.b.zext(endless, I32))), wild)
 
 
 round_f16_by_code = mk("round_f16_by_code", types.float32, (types.float32,), _halved)

@@ -80,7 +80,7 @@ def take_signs(signs, codes, n, bit):
 
 @njit(nogil=True, error_model="numpy")
 def unpack_rows(values, small, bits, unit, packed_size, args, chunk):
-    """Dequantize the rows that `Y` names: d*unit times the integer scale*value, exact."""
+    """Dequantize the rows that `Y` names: d*unit times the integer scale*magnitude, exact, then the sign, which NaN takes too."""
     packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
     for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
         row, out = ld_i64(ld_i64(args, 3), j), ld_i64(args, 5) + 4 * j * ld_i64(args, 6)
@@ -90,4 +90,5 @@ def unpack_rows(values, small, bits, unit, packed_size, args, chunk):
             d = ld_f16(block, i) * np.float32(unit)
             for e in range(256):
                 integer = scale_of(block, i, e // (128 // small)) * values[code_of(block, small, bits, i, e)]
-                st_f32(out, 256 * b + e, d * np.float32(integer))
+                value = d * np.float32(abs(integer))
+                st_f32(out, 256 * b + e, -value if integer < 0 else value)

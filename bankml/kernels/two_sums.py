@@ -11,15 +11,16 @@ from __future__ import annotations
 from numba import njit
 
 from .isa import W
+from .lanes import first_nan, first_nans
 from .matmul import finish, part_start
-from .nibbles import lane_dots
-from .simd import ADDR, F32, f32xw, ld_i64, mk, tup
+from .nibbles import lane_dots, weight_first
+from .simd import ADDR, F32, Emit, f32xw, ld_i64, mk, tup
 from .walk import is_wild
 
 _STATE = tup(f32xw, 16)
 
 
-def two_sums(name, packed, scale, words, dot, totals):
+def two_sums(name, packed, scale, words, dot, totals, times=Emit.mul):
     """(step over two blocks, last block, zeros, fold).
 
     Arguments as in nibbles.py; `packed` is the bytes of one block. The reference's last block is scalar code: `totals` must be
@@ -32,16 +33,16 @@ def two_sums(name, packed, scale, words, dot, totals):
         for n in range(2):
             at = E.b.add(w, E.i64(packed * n))
             ys, ds, xs = ([E.b.add(p, E.i64(size * n))] for p, size in ((y, 32), (d, 4), (x, 32)))
-            out += lane_dots(E, scale(E, at), words(E, at), dot, [flat[8 * n : 8 * n + 8]], ys, ds, xs)[0]
+            out += lane_dots(E, scale(E, at), words(E, at), dot, [flat[8 * n : 8 * n + 8]], ys, ds, xs, times)[0]
         return E.tup(out)
 
     def fold(E, values):
         flat = E.untup(values, 16)
-        return E.hsum_a([E.add(flat[i], flat[8 + i]) for i in range(8)])
+        return first_nans(E, [first_nan(E, flat[i], flat[8 + i]) for i in range(8)])
 
     def last(E, total, w, y, d, t):
         dots = totals(E, w, [y], [t])[0]
-        return E.fma(E.mul(scale(E, w), E.splat_ld(F32, d)), E.i2f(dots), total)
+        return E.fma(weight_first(E, scale(E, w), E.splat_ld(F32, d)), E.i2f(dots), total)
 
     return (
         mk(f"{name}_pair", _STATE, (_STATE,) + (ADDR,) * 4, step),

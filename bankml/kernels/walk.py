@@ -5,8 +5,8 @@ A type hands over three intrinsics made by ``tile``: a step ``(state, w, y, d, x
 rows and `columns` activation rows, the state at the start, and the results at the end. y, d, x are the addresses of the first
 column's quants, scale and extra words in this block; the next column's lie `stride` bytes further.
 
-A row with a quant of -128 takes the step `careful` where a type has one: its usual step multiplies such quants otherwise than
-the reference (nibbles.py).
+A row with NaN, infinities or an infinite scale takes the step `careful` where a type has one: its usual step multiplies quants
+of -128 otherwise than the reference, and of two NaN it may keep another (nibbles.py).
 
 The walks take intrinsics as arguments and have no signature, so each type compiles its own and its cached kernel holds it.
 """
@@ -77,7 +77,7 @@ def _group(step, zeros, packed, ratio, at, size, w, y, stride, blocks):
 
 @njit("intp(intp, intp)", cache=True, nogil=True, error_model="numpy")
 def is_wild(y, blocks):
-    """Whether a formed row of so many activation blocks has a quant of -128."""
+    """Whether a formed row of so many activation blocks has a quant of -128, or a scale that is infinite or NaN."""
     return ld_i32(y, 19 * blocks) != 0
 
 
@@ -124,7 +124,7 @@ def one_row(step, careful, zeros, result, packed, ratio, extra, args, chunk, thr
 def many_rows(step, zeros, result, columns, step1, careful, zeros1, result1, packed, ratio, extra, exact, args, chunk):
     """Matrix times many activation rows: a part of the row groups times a part of the rows, `columns` at a time.
 
-    Where the reference takes activation rows by fours first, `exact` is the step for those of them with a quant of -128.
+    Where the reference takes activation rows by fours first, `exact` is the step for those of them that are wild.
     """
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
     y, stride = ld_i64(args, 3), ld_i64(args, 4)
