@@ -262,6 +262,7 @@ stages() {
         tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention*.json.gz tests/records/libm.json.gz \
         tests/records/model-shapes*.json.gz
     beyond "kernels: another seed" kernels - seed=1
+    beyond "kernels: NaN and infinities, another seed" kernels - wild=1 seed=1
     beyond "kernels: every tensor" kernels $MODEL 'tensors="all"'
     beyond "tokenizer: every code point" tokenizer $MODEL points=true fuzz=20000
     beyond "tokenizer: Qwen3, every code point" tokenizer "$vocabulary" points=true fuzz=20000

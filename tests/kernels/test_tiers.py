@@ -26,8 +26,15 @@ QUICK = ("kernels", *(f"kernels-{name}" for name in _TYPES), "operations", "atte
 def test_every_type_has_a_record():
     recorded = set()
     for path in RECORDS.glob("kernels-*.json.gz"):
-        recorded |= {matrix["type"] for matrix in read_record(path).body["matrices"] if "tensor" not in matrix}
+        recorded |= {m["type"] for m in read_record(path).body["matrices"] if "tensor" not in m and "wild" not in m}
     assert NAMES - recorded == set()
+
+
+def test_every_type_is_recorded_with_nan_in_weights_and_in_rows():
+    held = set()
+    for matrix in read_record(RECORDS / "kernels-wild.json.gz").body["matrices"]:
+        held |= {(matrix["type"], matrix["wild"], product["wild"]) for product in matrix["products"]}
+    assert held == {(name, *wild) for name in NAMES for wild in ((True, False), (False, True), (True, True))}
 
 
 def test_every_type_has_a_scalar_model():

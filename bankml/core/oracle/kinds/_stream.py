@@ -19,7 +19,12 @@ Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
 
 ROW_SHAPES = ("plain", "outliers", "zeros", "ties", "subnormal", "mixed", "signs", "large")
-WILD_SHAPES = ("infinite", "huge")
+WILD_SHAPES = ("infinite", "huge", "nans")
+# Infinities and NaN: both signs, quiet and signalling, several payloads, whose upper bits a half and a bfloat hold as well.
+_ENDLESS = np.array(
+    [0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7FC22000, 0xFFC44000, 0x7FA02000, 0xFFA04000], np.uint32
+)  # fmt: skip
+_ENDLESS_HALVES = np.array([0x7C00, 0xFC00, 0x7E00, 0xFE00, 0x7E11, 0xFE22, 0x7D01, 0xFD02], np.uint16)
 
 # Where a block holds half-precision scales, in bytes from its start; a type whose scales are not listed has none of them.
 _HALVES = {
@@ -27,6 +32,9 @@ _HALVES = {
     "Q5_K": (0, 2), "Q6_K": (208,), "IQ2_XXS": (0,), "IQ2_XS": (0,), "IQ3_XXS": (0,), "IQ1_S": (0,), "IQ4_NL": (0,),
     "IQ3_S": (0,), "IQ2_S": (0,), "IQ1_M": (49,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,), "Q1_0": (0,), "Q2_0": (0,),
 }  # fmt: skip
+
+# Types whose scales are bytes at the start of a block: how many, and four that stand for infinities and NaN.
+_EXTREME_BYTES = {"MXFP4": (1, (0, 1, 254, 255)), "NVFP4": (4, (0x7E, 0x7F, 0x80, 0xFF))}
 
 
 def digest(array: npt.NDArray[Any]) -> str:
@@ -76,16 +84,51 @@ def activations(shape: str, k: int, seed: int) -> Floats:
         return x * np.float32(30000)
     if shape == "huge":
         return x * np.float32(2.0**100)
+    if shape == "nans":
+        return np.where(roll % np.uint64(10 << seed % 5) == 0, _ENDLESS[_eighth(roll)], x.view(np.uint32)).view(np.float32)
     if shape == "infinite":
         wild = np.array([np.inf, -np.inf, np.nan, 1.0], np.float32)
         return np.where(at % 64 == 40, wild[at // 64 % 4], x).astype(np.float32)
     return x
 
 
-def columns(n: int, k: int, seed: int, *, edges: bool) -> Floats:
-    """n rows of activations; with `edges` every shape of ROW_SHAPES in turn."""
+def _eighth(roll: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    return ((roll >> np.uint64(20)) % np.uint64(8)).astype(np.int64)
+
+
+def columns(n: int, k: int, seed: int, *, edges: bool, wild: bool = False) -> Floats:
+    """n rows of activations; with `edges` every shape of ROW_SHAPES in turn, with `wild` mostly rows with NaN and infinities."""
     shapes = [ROW_SHAPES[(seed + j) % len(ROW_SHAPES)] if edges else "plain" for j in range(n)]
+    if wild:
+        shapes = [("nans", "nans", "infinite", "nans", "huge", "nans", "plain")[(seed + j) % 7] for j in range(n)]
     return np.stack([activations(shape, k, seed + j) for j, shape in enumerate(shapes)])
+
+
+def wild_weights(type_name: str, rows: int, k: int, seed: int) -> Bytes:
+    """`weights` with infinities and NaN among the scales, or among the weights of a type without blocks.
+
+    MXFP4's and NVFP4's scales have none; the largest and smallest and those that other formats would keep for NaN stand for them.
+    """
+    kind = TYPES[TYPE_IDS[type_name]]
+    blocks = weights(type_name, rows, k, seed, edges=False).reshape(-1, kind.bytes)
+    if kind.block == 1:
+        roll = uniform_bits(len(blocks), seed + 4_000_003)
+        bits = blocks.view("<u4" if type_name == "F32" else "<u2")[:, 0]
+        endless = (
+            _ENDLESS if type_name == "F32" else _ENDLESS_HALVES if type_name == "F16" else (_ENDLESS >> 16).astype(np.uint16)
+        )
+        # A few in a hundred in some matrices, a few in a thousand in others.
+        return np.where(roll % np.uint64(20 << seed % 6) == 0, endless[_eighth(roll)], bits).view(np.uint8)
+    often = np.uint64(2 << seed % 4)
+    for number, offset in enumerate(_HALVES.get(type_name, ())):
+        rolled = uniform_bits(len(blocks), seed + 5_000_003 + number)
+        scale = np.where(rolled % often == 0, _ENDLESS_HALVES[_eighth(rolled)], _half(type_name, blocks, offset))
+        _put_half(type_name, blocks, offset, scale.astype("<u2").view(np.float16))
+    scales, extremes = _EXTREME_BYTES.get(type_name, (0, ()))
+    for n in range(scales):
+        rolled = uniform_bits(len(blocks), seed + 5_000_003 + n)
+        blocks[:, n] = np.where(rolled % often == 0, np.array(extremes, np.uint8)[_eighth(rolled) % 4], blocks[:, n])
+    return blocks.reshape(-1)
 
 
 def weights(type_name: str, rows: int, k: int, seed: int, *, edges: bool, power: int = 0) -> Bytes:
@@ -129,6 +172,16 @@ def _put_half(type_name: str, blocks: Bytes, offset: int, scale: npt.NDArray[np.
     for n in range(4):
         byte = blocks[:, offset + 2 * n]
         byte[:] = byte & 15 | (scale.view("<u2") >> 4 * n & 15).astype(np.uint8) << 4
+
+
+def _half(type_name: str, blocks: Bytes, offset: int) -> npt.NDArray[np.uint16]:
+    """The bits of a half of each block; see `_put_half`."""
+    if type_name != "IQ1_M":
+        return np.ascontiguousarray(blocks[:, offset : offset + 2]).view("<u2")[:, 0]
+    bits = np.zeros(len(blocks), np.uint16)
+    for n in range(4):
+        bits |= (blocks[:, offset + 2 * n] >> 4).astype(np.uint16) << 4 * n
+    return bits
 
 
 def _float_weights(type_name: str, n: int, seed: int, edges: bool, power: int) -> Bytes:

@@ -27,6 +27,7 @@ Case = dict[str, Any]
 
 COLUMNS = (1, 2, 3, 4, 5, 8, 33)
 """Activation rows of a product: the reference picks its kernel by them, with borders at 2, 4 and 8."""
+WILD_COLUMNS = (1, 4, 5, 32)
 REAL_COLUMNS = (1, 2, 3, 5, 28)
 FORMS = ("Q8_0", "Q8_1", "Q8_K", "F16", "BF16")
 _ROW_LENGTH = 1024
@@ -36,9 +37,10 @@ _CHUNK = 1 << 22
 class Kernels:
     """Kind ``kernels``. Without a model: conversions, quantized rows, and tensors of every type, made from a stream.
 
-    Options: ``types``, names of types: only tensors of these; or an empty list: no tensors. ``seed``: another stream. With a
-    model all its tensors are dequantized; ``tensors`` says which are multiplied: a list of names, ``"all"``, or by default
-    those of the first and the last layer and of no layer.
+    Options: ``types``, names of types: only tensors of these; or an empty list: no tensors. ``seed``: another stream. ``wild``:
+    only tensors, with NaN and infinities among their scales, among the activations, and among both. With a model all its
+    tensors are dequantized; ``tensors`` says which are multiplied: a list of names, ``"all"``, or by default those of the first
+    and the last layer and of no layer.
     """
 
     name = "kernels"
@@ -53,8 +55,9 @@ class Kernels:
         ggml = Ggml(reference)
         seed = int(options.get("seed", 0))
         if model is None:
-            matrices = list(_made_up(_type_names(options), seed))
-            whole = not options.get("types")
+            wild = bool(options.get("wild"))
+            matrices = list((_wild if wild else _made_up)(_type_names(options), seed))
+            whole = not options.get("types") and not wild
             conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()] if whole else []
             rows = [{**case, "answer": _stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)] if whole else []
         else:
@@ -67,7 +70,9 @@ class Kernels:
                 m, k, lambda a, b: ggml.dequantized(kind.id, data[a * per_row : b * per_row], (b - a) * k)
             )
             for product in matrix["products"]:
-                product["answer"] = _stream.row_digests(ggml.product(kind.id, data, m, k, _activations(matrix, product)))
+                # How threads share a row decides what its F16 form keeps of a NaN.
+                threads = 1 if product.get("wild") else 2
+                product["answer"] = _stream.row_digests(ggml.product(kind.id, data, m, k, _activations(matrix, product), threads))
 
         _each(matrices, model, answer)
         return {"conversions": conversions, "rows": rows, "matrices": matrices}
@@ -129,6 +134,23 @@ def _made_up(names: list[str], seed: int) -> Iterator[Case]:
                 }  # fmt: skip
 
 
+def _wild(names: list[str], seed: int) -> Iterator[Case]:
+    for name in names:
+        kind = TYPES[TYPE_IDS[name]]
+        if kind.block == 1:
+            shapes = [(64, 256), (36, 320), (7, 39)]
+        else:
+            shapes = [(64, (8 if kind.block <= 64 else 2) * kind.block), (36, (9 if kind.block <= 64 else 3) * kind.block)]
+        for number, (rows, k) in enumerate(shapes):
+            for of_weights, of_rows in ((True, False), (False, True), (True, True)):
+                own = seed * 1000 + 100 * number + 31 * of_weights + kind.id
+                products = [{"columns": n, "seed": own + n, "edges": False, "wild": of_rows} for n in WILD_COLUMNS]
+                yield {
+                    "type": name, "type_id": kind.id, "rows": rows, "k": k, "seed": own, "edges": False, "wild": of_weights,
+                    "products": products,
+                }  # fmt: skip
+
+
 def _real(model: Path, options: dict[str, Any]) -> Iterator[Case]:
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.oracle.kinds import _ours
@@ -153,7 +175,8 @@ def _each(matrices: list[Case], model: Path | None, work: Callable[[Case, Bytes]
     """Call work(matrix, its file bytes) for each."""
     made_up = [matrix for matrix in matrices if "tensor" not in matrix]
     for matrix in made_up:
-        work(matrix, _stream.weights(matrix["type"], matrix["rows"], matrix["k"], matrix["seed"], edges=matrix["edges"]))
+        shape = matrix["type"], matrix["rows"], matrix["k"], matrix["seed"]
+        work(matrix, _stream.wild_weights(*shape) if matrix.get("wild") else _stream.weights(*shape, edges=matrix["edges"]))
     if len(made_up) == len(matrices):
         return
     if model is None:
@@ -171,7 +194,8 @@ def _data(gguf: GgufFile, name: str) -> Bytes:
 
 
 def _activations(matrix: Case, product: Case) -> Floats:
-    return _stream.columns(product["columns"], matrix["k"], product["seed"], edges=product["edges"])
+    wild = product.get("wild", False)
+    return _stream.columns(product["columns"], matrix["k"], product["seed"], edges=product["edges"], wild=wild)
 
 
 def _digest_rows(rows: int, k: int, some: Callable[[int, int], Floats]) -> str:
