@@ -216,8 +216,8 @@ kinds_not_asked() {
 stages() {
     stage "work tree" sh -c 'changes=$(git status --porcelain -- . ":!testing/results") && [ -z "$changes" ] && git rev-parse HEAD ||
         { printf "%s\n" "$changes" "there are changes that no commit holds"; exit 1; }'
-    stage "check" make check VENV="$VENV"
-    stage "tests" make test VENV="$VENV"
+    stage "check" make --no-print-directory check VENV="$VENV"
+    stage "tests" make --no-print-directory test VENV="$VENV"
     stage "help in time" "$BIN/python" testing/help_time.py "$BIN/bankml"
     stage "default model" "$BIN/bankml" pull
     stage "oracle list" sh -c 'kinds=$("$1" oracle list --json) && echo "$(echo "$kinds" | grep -c "\"kind\"") kinds"' sh "$BIN/bankml"

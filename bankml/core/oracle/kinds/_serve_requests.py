@@ -227,12 +227,12 @@ def odd_fields() -> list[dict[str, Any]]:
 
     Grammars and schemas are left out: bankml refuses them whatever they say.
     """
-    from bankml.core.serve.fields import CHAT, known_names
+    from bankml.core.serve import fields
 
     values: tuple[Any, ...] = ("x", [], {}, True, 1.5, -7, 2**31)
     return [
         {"path": CHAT, "body": {"messages": HI, "max_tokens": 1, name: value}}
-        for name in sorted(known_names(CHAT) - {"messages", "grammar", "json_schema"})
+        for name in sorted(fields.known_names(fields.CHAT) - {"messages", "grammar", "json_schema"})
         for value in values
         if not (name in ("max_tokens", "max_completion_tokens", "n_predict", "stream") and value in (True, 1.5))
     ]
