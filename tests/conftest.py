@@ -7,7 +7,9 @@ kernels are compiled once. The user's own store is never touched. A test that ch
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -49,6 +51,18 @@ def smollm2() -> Path:
     from bankml.core.pins import pull
 
     return pull()
+
+
+@pytest.fixture(scope="session")
+def another_machines_libm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of the C library's functions on a machine whose expf differs in the segment from 2^-15 to 2^-7."""
+    from bankml.core.exact.check import RECORD
+
+    record = json.loads(gzip.decompress(RECORD.read_bytes()))
+    record["body"]["functions"]["expf"][14] = "0" * 64
+    other = tmp_path_factory.mktemp("libm") / "record.json.gz"
+    other.write_bytes(gzip.compress(json.dumps(record).encode()))
+    return other
 
 
 @pytest.fixture(scope="session")

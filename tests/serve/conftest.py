@@ -24,15 +24,15 @@ def free_port() -> int:
 
 
 class Served:
-    """One ``bankml serve`` process and a client for it."""
+    """One ``bankml serve`` process and a client for it; `program` is what Python runs."""
 
-    def __init__(self, model: Path, log: Path, *options: str) -> None:
+    def __init__(self, model: Path, log: Path, *options: str, program: tuple[str, str] = ("-m", "bankml")) -> None:
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
         self.log = log
         self.session = requests.Session()
         self.session.trust_env = False
-        command = [sys.executable, "-m", "bankml", "serve", str(model), "--listen", f"127.0.0.1:{self.port}", *options]
+        command = [sys.executable, *program, "serve", str(model), "--listen", f"127.0.0.1:{self.port}", *options]
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
         try:

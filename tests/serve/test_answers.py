@@ -165,3 +165,5 @@ def test_head_and_models(served: Served) -> None:
     assert record["verdict"] == "verified"
     assert record["resident"] is True
     assert record["hashed_at"] > 0
+    assert record["exact"] is True
+    assert "inexact" not in record

@@ -27,8 +27,8 @@ LONG = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3000, "ig
 def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
-    def begin(model: Path, *options: str) -> Served:
-        running.append(Served(model, tmp_path / f"log{len(running)}", *options))
+    def begin(model: Path, *options: str, **more: Any) -> Served:
+        running.append(Served(model, tmp_path / f"log{len(running)}", *options, **more))
         return running[-1]
 
     yield begin
@@ -176,6 +176,25 @@ def test_unpinned_and_truncated_files_are_not_served(own_home: Path, smollm2: Pa
         assert done.returncode == code
         assert said in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_server_whose_answers_are_not_exact_says_so(
+    start: Callable[..., Served], smollm2: Path, another_machines_libm: Path
+) -> None:
+    code = f"""
+import runpy
+from pathlib import Path
+from bankml.core.exact import check
+check.RECORD = Path({str(another_machines_libm)!r})
+runpy.run_module("bankml", run_name="__main__")
+"""
+    server = start(smollm2, "--inexact", "--ctx", "512", program=("-c", code))
+    record = server.get("/bankml").json()
+    receipt = server.chat(max_tokens=1).json()["bankml_receipt"]
+    assert record["exact"] is receipt["exact"] is False
+    assert record["inexact"] == receipt["inexact"]
+    assert record["inexact"].startswith("expf differs from the reference machine's at expf(")
+    assert f"answers are not exact: {record['inexact']}" in server.rows()
 
 
 def test_threads_come_from_the_environment(start: Callable[..., Served], smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:

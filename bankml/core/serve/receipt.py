@@ -40,6 +40,11 @@ class Origin:
     inexact: str | None = None
 
 
+def exactness(inexact: str | None) -> dict[str, Any]:
+    """The members that say whether answers have the reference's bits, and why not where they may not."""
+    return {"exact": inexact is None, **({} if inexact is None else {"inexact": inexact})}
+
+
 def text_sha256(text: str) -> str:
     """sha256 of a text's UTF-8; an unpaired surrogate counts as U+FFFD."""
     return hashlib.sha256(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode("utf-8")).hexdigest()
@@ -84,8 +89,7 @@ def receipt(
         "request_sha256": hashlib.sha256(request).hexdigest(),
         "pinned": origin.pinned,
         "reference": REFERENCE,
-        "exact": origin.inexact is None,
-        **({} if origin.inexact is None else {"inexact": origin.inexact}),
+        **exactness(origin.inexact),
         "llama_threads": origin.llama_threads,
         "cache_type": origin.cache_type,
         "ctx": origin.ctx,

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.refusal import Refusal
-from bankml.core.serve.receipt import Origin
+from bankml.core.serve.receipt import Origin, exactness
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
@@ -41,7 +41,7 @@ class Resident:
 
     @property
     def verification(self) -> dict[str, Any]:
-        """The newest verification of the file, with the time of its hash."""
+        """The newest verification of the file, with the time of its hash, and whether its answers are exact."""
         return self._verification
 
     async def acquire(self) -> Engine:
@@ -114,4 +114,4 @@ class Resident:
 
 def _verification(engine: Engine) -> dict[str, Any]:
     record = engine.verified.as_dict() if engine.verified else {}
-    return {**record, "hashed_at": int(time.time())}
+    return {**record, "hashed_at": int(time.time()), **exactness(engine.inexact)}
