@@ -57,7 +57,6 @@ FIELDS = 24
     HEADS_TOGETHER,
 ) = range(19)
 
-TILE_CELLS = 64
 TILE_ROWS = 6 if W == 16 else 2
 _VECTORS = 4
 

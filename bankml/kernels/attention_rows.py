@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 from numba import njit, types
+from numba.extending import register_jitable
 
 from .isa import W
 from .libm import expf
@@ -263,6 +264,7 @@ _rest_zeros2, _rest_step2, _rest_rescale2, _rest_store2 = _weighing(2, _REST)
 _rest_zeros3, _rest_step3, _rest_rescale3, _rest_store3 = _weighing(3, _REST)
 
 
+@register_jitable
 def head_scratch(dim: int, cells: int) -> int:
     """Bytes that one head needs: the rounded query, scores that become weights, rescales, and the cells that are maxima."""
     return (dim + 3 * cells + 32) * 4
@@ -276,7 +278,7 @@ def _attend(
 ):  # fmt: skip
     """A tile of heads over cells first..last: out[0] = maximum, out[1] = sum, out[2:] = unnormalised values, head by head."""
     dim, cells = ld_i64(args, 6), ld_i64(args, 7)
-    stride = (dim + 3 * cells + 32) * 4
+    stride = head_scratch(dim, cells)
     weights = scratch + 4 * dim
     rescales = weights + 4 * cells
     maxima = rescales + 4 * cells
@@ -340,7 +342,7 @@ def attend(args, chunk, thread):
     if partials != 0:
         out = partials + (head * n_spans + chunk % n_spans) * size
     else:
-        out = scratch + MOST_HEADS * (dim + 3 * cells + 32) * 4 + 64
+        out = scratch + MOST_HEADS * head_scratch(dim, cells) + 64
     if first >= last:
         for h in range(heads):
             st_f32(out + h * out_stride, 0, np.float32(-math.inf))

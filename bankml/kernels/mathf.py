@@ -78,9 +78,6 @@ def emit_expf(E, x):
     return E.b.select(under, ir.Constant(x.type, [0.0] * n), result)
 
 
-vexp = mk("vexp", f32xw, (f32xw,), emit_vexp)
-
-
 def _swiglu(E, gate, up):
     one, zero = E.const(F32, 1.0, W), E.const(F32, 0.0, W)
     return E.mul(E.b.fdiv(gate, E.add(one, emit_vexp(E, E.sub(zero, gate)))), up)

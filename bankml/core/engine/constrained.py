@@ -61,15 +61,11 @@ class Constrained(Sampler):
 
     The second draw takes the next numbers of the same generator, and penalties see the logits afresh.
 
-    Attributes:
-        redrawn: how many tokens were drawn twice.
-
     Source: common_sampler_sample, common_sampler_accept, common/sampling.cpp.
     """
 
     def __init__(self, sampler: Sampler, grammar: Grammar) -> None:
         self.params, self.seed, self.chain = sampler.params, sampler.seed, sampler.chain
-        self.redrawn = 0
         self._grammar = grammar
         self._masked = np.empty(0, np.float32)
 
@@ -81,7 +77,6 @@ class Constrained(Sampler):
         """
         token = super().sample(logits)
         if not self._grammar.allows(token):
-            self.redrawn += 1
             token = super().sample(self._mask(logits))
         self._grammar.accept(token)
         return token

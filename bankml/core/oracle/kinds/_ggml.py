@@ -22,9 +22,6 @@ Bytes = npt.NDArray[np.uint8]
 F32, F16, I32 = 0, 1, 26
 _REPACK = "_Z35ggml_backend_cpu_repack_buffer_typev"
 _ROW = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_int64)
-_DOT = c.CFUNCTYPE(
-    None, c.c_int, c.c_void_p, c.c_size_t, c.c_void_p, c.c_size_t, c.c_void_p, c.c_size_t, c.c_int
-)  # fmt: skip
 
 
 class _InitParams(c.Structure):
@@ -114,10 +111,6 @@ class Ggml:
         _ROW(self.base.ggml_get_type_traits(type_id).contents.to_float)(data.ctypes.data, out.ctypes.data, count)
         return out
 
-    def activation_type(self, type_id: int) -> int:
-        """The type that activations take for the dot product with this one."""
-        return int(self.cpu.ggml_get_type_traits_cpu(type_id).contents.vec_dot_type)
-
     def quantized(self, type_id: int, x: Floats) -> Bytes:
         """A row in a type, by the CPU library's own quantizer."""
         if type_id == F32:
@@ -135,13 +128,6 @@ class Ggml:
         out = np.zeros(x.size // traits.block * traits.bytes, np.uint8)
         self.base.ggml_quantize_chunk(type_id, x.ctypes.data, out.ctypes.data, 0, *x.shape, importance.ctypes.data)
         return out
-
-    def dot(self, type_id: int, k: int, row: Bytes, activations: Bytes) -> np.float32:
-        """The dot product of a row and activations in `activation_type`."""
-        out = np.zeros(1, np.float32)
-        vec_dot = _DOT(self.cpu.ggml_get_type_traits_cpu(type_id).contents.vec_dot)
-        vec_dot(k, out.ctypes.data, 0, row.ctypes.data, 0, activations.ctypes.data, 0, 1)
-        return np.float32(out[0])
 
     # --- graphs
     def product(self, type_id: int, weights: Bytes, rows: int, k: int, x: Floats, threads: int = 2) -> Floats:
