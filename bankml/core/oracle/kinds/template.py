@@ -33,6 +33,7 @@ class _Template:
     Options:
         templates: a directory whose ``*.jinja`` files are asked, or names of bankml's own samples between commas; without it
             all samples are.
+        add_bos: whether the tokenizer adds the first token by itself, whatever the model says.
     """
 
     name = "template"
@@ -46,6 +47,10 @@ class _Template:
             raise Refusal("oracle.model", "the server needs a model to load", allowed="a path", exit_code=EXIT_OTHER)
         asked = requests()
         entries = []
+        ends, extra = _ends(model), []
+        if "add_bos" in options:
+            ends["add_bos"] = bool(options["add_bos"])
+            extra = ["--override-kv", f"tokenizer.ggml.add_bos_token=bool:{str(ends['add_bos']).lower()}"]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "template.jinja"
             for name, source in _sources(options).items():
@@ -56,11 +61,11 @@ class _Template:
                     "source": source,
                 }
                 today = date.today()
-                found = _ask(model, reference, file, asked)
+                found = _ask(model, reference, file, asked, extra)
                 if date.today() != today:
-                    today, found = date.today(), _ask(model, reference, file, asked)
+                    today, found = date.today(), _ask(model, reference, file, asked, extra)
                 entries.append(entry | _undated(found, today))
-        return {**_ends(model), "requests": asked, "templates": entries}
+        return {**ends, "requests": asked, "templates": entries}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Render every request again. The model is not needed: its first and last token are in the record."""
@@ -114,10 +119,10 @@ def _ends(model: Path) -> dict[str, Any]:
     return {"bos": ends.bos.decode(), "eos": ends.eos.decode(), "add_bos": ends.add_bos, "add_eos": ends.add_eos}
 
 
-def _ask(model: Path, reference: Reference, file: Path, asked: dict[str, Any]) -> dict[str, Any]:
+def _ask(model: Path, reference: Reference, file: Path, asked: dict[str, Any], extra: list[str]) -> dict[str, Any]:
     """What one template makes of every request, or that no server starts with it."""
     try:
-        with reference.server(model, _CONTEXT, _THREADS, ["--chat-template-file", str(file)]) as server:
+        with reference.server(model, _CONTEXT, _THREADS, ["--chat-template-file", str(file), *extra]) as server:
             answers = {name: list(server.post("/apply-template", body)) for name, body in asked.items()}
             caps = server.get("/props")[1]["chat_template_caps"]
     except Refusal as refusal:
