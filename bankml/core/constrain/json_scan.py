@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from bankml.core.constrain.characters import character, open_tail
+from bankml.core.constrain.characters import any_form, character, open_tail
 
 FAIL, DONE, MORE = range(3)
 """It is none; it is one; it may become one."""
@@ -23,11 +23,15 @@ _SPACE: Final = re.compile(rb"[ \t\n\v\f\r]*")
 _PLAIN: Final = re.compile(rb'[^"\\\x80-\xff]*')
 _ESCAPE: Final = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _OPEN_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")
-_WHOLE: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)")
-_FRACTION: Final = re.compile(rb"\.[0-9]+")
-_EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]+")
-_OPEN_NUMBER: Final = re.compile(rb"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?)?")
-_GOES_ON: Final = frozenset(b"0123456789.eE+-")
+# The reference decodes characters for digits and the exponent's sign, so that overlong forms pass, and compares bytes elsewhere.
+_DIGIT, _NOT_ZERO, _SIGN = any_form("0123456789"), any_form("123456789"), any_form("+-")
+_WHOLE: Final = re.compile(rb"-?(?:0|%b%b*)" % (_NOT_ZERO, _DIGIT))
+_FRACTION: Final = re.compile(rb"\.%b+" % _DIGIT)
+_EXPONENT: Final = re.compile(rb"[eE]%b?%b+" % (_SIGN, _DIGIT))
+_OPEN_NUMBER: Final = re.compile(
+    rb"-?(?:(?:0|%b%b*)(?:\.%b*)?(?:(?<!\.)[eE]%b?%b*)?)?" % (_NOT_ZERO, _DIGIT, _DIGIT, _SIGN, _DIGIT)
+)
+_GOES_ON: Final = re.compile(any_form("0123456789.eE+-"))
 _WORDS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 
 _VALUE, _FIRST_KEY, _KEY, _COLON, _FIRST_ITEM, _AFTER = range(6)
@@ -159,6 +163,6 @@ def number(text: bytes, at: int) -> Outcome:
         end = found.end() if found else end
     if end == last:
         return MORE, end
-    if text[end] not in _GOES_ON:
+    if not _GOES_ON.match(text, end):
         return DONE, end
     return (MORE, last) if _OPEN_NUMBER.fullmatch(text, at, last) else (FAIL, at)

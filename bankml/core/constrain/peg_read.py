@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from bankml.core.constrain.characters import character, open_tail
+from bankml.core.constrain.characters import Shortened, character, open_tail
 from bankml.core.constrain.json_scan import DONE, FAIL, MORE, JsonScan, string_content
 from bankml.core.constrain.peg_nodes import (
     CONTENT,
@@ -89,6 +89,7 @@ class Reader:
         self._classes: dict[str, re.Pattern[bytes]] = {}
         self._scans: dict[int, JsonScan] = {}
         self._text = b""
+        self._short = Shortened(b"")
         self._ways: dict[type[Node], Callable[[Any, int], Result]] = {
             Literal: self._literal,
             Sequence: self._sequence,
@@ -120,6 +121,7 @@ class Reader:
             MismatchError: the text does not fit.
         """
         self._text = text
+        self._short = Shortened(text)
         result = self._run(self._parser.root, 0)
         if result.kind == FAIL:
             if partial and result.end > 0:
@@ -235,15 +237,18 @@ class Reader:
         pattern = self._classes.get(node.pattern)
         if pattern is None:
             pattern = self._classes[node.pattern] = re.compile(node.pattern.encode() + b"*")
-        found = pattern.match(self._text, at, len(self._text) if node.most == -1 else at + node.most)
-        end = found.end() if found else at
-        if end - at >= node.least:
+        text, start = self._short.text, self._short.inside(at)
+        found = pattern.match(text, start, len(text) if node.most == -1 else start + node.most)
+        taken = found.end() - start if found else 0
+        end = self._short.back(start + taken)
+        if taken >= node.least:
             return Result(DONE, end)
         return Result(MORE if character(self._text, end)[0] == MORE else FAIL, end)
 
     def _until(self, node: Until, at: int) -> Result:
         """Up to a mark, or up to what may become one, from one byte that is no character to the next."""
-        text = self._text
+        text, back = self._short.text, self._short.back
+        at = self._short.inside(at)
         marks = [mark for mark in node.marks if mark]
         last = len(text) - open_tail(text[at:])
         broken: tuple[Run, ...] = ()
@@ -255,10 +260,10 @@ class Reader:
             if kind != DONE or end == last:
                 places += [place for mark in marks if (place := _opened(text, mark, at, end)) >= 0]
             if places:
-                return Result(DONE, min(places), (), broken)
+                return Result(DONE, back(min(places)), (), broken)
             if end == last:
-                return Result(MORE, last, (), broken)
-            broken += ((end, length),) if kind == FAIL else ()
+                return Result(MORE, back(last), (), broken)
+            broken += ((back(end), length),) if kind == FAIL else ()
             at = end + length
 
 

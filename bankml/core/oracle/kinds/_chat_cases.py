@@ -53,7 +53,19 @@ _TEXTS = (
     "<|CHATBOT_TOKEN|>Hi<|END_OF_TURN_TOKEN|>",
     "é text<|role_end|>",
 )
-_BYTES = (b"ab\xffc\xc3", b'{"a":"\xe3\x81', b"[1.\xe3", b"<think>\xff\xfe</think>\xc3\x28", b"a </th\xe3</think>b<\xf8")
+_BYTES = (
+    b"ab\xffc\xc3",
+    b'{"a":"\xe3\x81',
+    b"[1.\xe3",
+    b"<think>\xff\xfe</think>\xc3\x28",
+    b"a </th\xe3</think>b<\xf8",
+    # Overlong forms: of letters of marks, and of others, whole and cut off.
+    b"<think>a\xc0\xbc/think>b</thi\xe0\x81\xae\xf0\x80\x81\xab>c\xe0\x82\xa9</\xc1",
+    b"a\xf0\x80\x80\xbc|channel|>x<\xc1\xbcchannel|\xc0\xbey\xed\xa0\x80",
+    b'{"\xc0\xa2":1\xc0\xb5,"b":-\xe0\x80\xb12.\xf0\x80\x80\xb5e\xc0\xab2}',
+    b"[1\xc0\xae5",
+    b"[\xc0\xb0",
+)
 
 
 def answers() -> list[bytes]:
