@@ -26,7 +26,9 @@ def test_record(path, request):
         # A folder is named after the model that its records are of.
         model = request.getfixturevalue("made_model")(path.parent.name)
         assert sha256_file(model) == record.model_sha256
-    elif record.model_sha256 is not None and record.model_sha256 == request.getfixturevalue("smollm2_sha256"):
+    elif record.model_sha256 is not None:
+        # Of a model that nobody has any more, the release gate could not ask again.
+        assert record.model_sha256 == request.getfixturevalue("smollm2_sha256")
         model = request.getfixturevalue("smollm2")
     tally = compare_record(record, model)
     assert tally.passed, f"{record.kind}: {tally.identical} of {tally.total} identical\n" + "\n".join(tally.differences)
