@@ -121,7 +121,11 @@ def made_model(qwen3_package: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty BANKML_HOME for this test alone; compiled kernels are still the shared ones."""
-    home = tmp_path / "home"
+    return empty_home(tmp_path / "home", monkeypatch)
+
+
+def empty_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A BANKML_HOME with nothing but the shared compiled kernels, made and set."""
     home.mkdir()
     shared = SHARED_HOME / "cache"
     shared.mkdir(parents=True, exist_ok=True)

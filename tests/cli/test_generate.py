@@ -14,6 +14,30 @@ def home(home_with_smollm2):
     return home_with_smollm2
 
 
+@pytest.fixture(scope="module")
+def loaded():
+    engines = {}
+    yield engines
+    for engine in engines.values():
+        engine.close()
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch, loaded):
+    """Each way to load the file is taken once for all tests here; every command verifies it, and begins with empty cells."""
+    from bankml.core.engine import Engine
+
+    load = Engine.open
+
+    def opened(path, *, verified, progress, **asked):
+        key = (path.resolve(), *asked.values())
+        first = loaded[key] = loaded.get(key) or load(path, verified=verified, progress=progress, **asked)
+        monkeypatch.setattr(Engine, "close", lambda _: None)
+        return Engine(first.gguf, first.tokenizer, first.model, n_ctx=asked["n_ctx"], verified=verified, inexact=first.inexact)
+
+    monkeypatch.setattr(Engine, "open", opened)
+
+
 @pytest.fixture
 def stdin(monkeypatch):
     def set_to(data: bytes, tty: bool = False):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 import requests
+
+from tests.conftest import empty_home
 
 
 def free_port() -> int:
@@ -102,14 +105,20 @@ def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert "Traceback" not in server.rows()
 
 
-@pytest.fixture
-def pinned_copy(own_home: Path, smollm2: Path) -> Path:
-    """A copy of the model with a pin in a home of its own, for tests that change the file; returns the file."""
-    (own_home / "models").mkdir()
-    (own_home / "forks").mkdir()
-    copy = own_home / "models" / smollm2.name
-    copy.write_bytes(smollm2.read_bytes())
-    pin = own_home / "forks" / f"{copy.name}.FORK.json"
-    command = [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"]
-    subprocess.run(command, check=True, capture_output=True)
-    return copy
+@pytest.fixture(scope="module")
+def of_a_copy(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
+    """A server of a copy of the model, pinned in a home of its own, and the copy, which tests change and change back."""
+    folder = tmp_path_factory.mktemp("copy")
+    with pytest.MonkeyPatch.context() as patch:
+        home = empty_home(folder / "home", patch)
+        copy = home / "models" / smollm2.name
+        pin = home / "forks" / f"{copy.name}.FORK.json"
+        for path in (copy, pin):
+            path.parent.mkdir()
+        shutil.copyfile(smollm2, copy)
+        command = [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"]
+        subprocess.run(command, check=True, capture_output=True)
+        server = Served(copy, folder / "log", "--quiet")
+    yield server, copy
+    assert server.stop() == 0, server.rows()
+    assert "Traceback" not in server.rows()

@@ -92,8 +92,8 @@ def test_a_client_that_leaves_stops_its_answer(served: Served) -> None:
         assert served.chat(max_tokens=1).status_code == 200
 
 
-def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinned_copy: Path) -> None:
-    server = start(pinned_copy, "--quiet")
+def test_a_swapped_file_is_not_answered_from(of_a_copy: tuple[Served, Path]) -> None:
+    server, pinned_copy = of_a_copy
     ask = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temperature": 0}
     assert server.post("/v1/chat/completions", ask).status_code == 200
     good = pinned_copy.with_suffix(".good")
@@ -118,11 +118,10 @@ def test_a_swapped_file_is_not_answered_from(start: Callable[..., Served], pinne
     answer = server.post("/v1/chat/completions", ask)
     assert answer.status_code == 200
     assert answer.json()["bankml_receipt"]["model_sha256"].startswith("b179c9523d0e")
-    assert "Traceback" not in server.rows()
 
 
-def test_a_file_written_over_in_place_is_not_answered_from(start: Callable[..., Served], pinned_copy: Path) -> None:
-    server = start(pinned_copy, "--quiet")
+def test_a_file_written_over_in_place_is_not_answered_from(of_a_copy: tuple[Served, Path]) -> None:
+    server, pinned_copy = of_a_copy
     good = pinned_copy.read_bytes()
     with server.post("/v1/chat/completions", {**LONG, "max_tokens": 100}, stream=True) as answer:
         lines = answer.iter_lines()
@@ -136,8 +135,8 @@ def test_a_file_written_over_in_place_is_not_answered_from(start: Callable[..., 
     assert server.chat(max_tokens=1).status_code == 200
 
 
-def test_a_file_swapped_during_an_answer_takes_its_receipt(start: Callable[..., Served], pinned_copy: Path) -> None:
-    server = start(pinned_copy, "--quiet")
+def test_a_file_swapped_during_an_answer_takes_its_receipt(of_a_copy: tuple[Served, Path]) -> None:
+    server, pinned_copy = of_a_copy
     with server.post("/v1/chat/completions", {**LONG, "max_tokens": 150}, stream=True) as answer:
         lines = answer.iter_lines()
         next(lines)
