@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
 
+from . import types
 from .isa import W
 from .libm import expf
 from .mathf import emit_vexp
+from .native import compiled, kernel
 from .simd import (
     ADDR,
     F32,
@@ -31,7 +32,6 @@ from .simd import (
     vsplat,
     vst,
 )
-from .team import kernel
 
 # Words of the argument block. HEADS_TOGETHER: the most heads that the kernel for few rows takes at once.
 FIELDS = 24
@@ -156,7 +156,7 @@ def _top_lane(E, v):
 _vtop = mk("_vtop", types.float32, (f32xw,), _top_lane)
 
 
-@njit("float32(intp, intp, float32, float32, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, float32, float32, intp, intp)")
 def _soften(row, visible, old_top, total, values, dim):
     """One row's scores of a tile become weights; cells from `visible` on weigh 0. Rescales values; returns the new sum.
 

@@ -17,19 +17,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
 from numba.extending import register_jitable
 
+from . import types
 from .isa import W
 from .libm import expf
 from .mathf import expf_row
+from .native import compiled, kernel
 from .rows import form_row
 from .simd import (
     ADDR,
     F32,
     F64,
     V,
-    VecType,
     f32xw,
     fma32,
     ld_f32,
@@ -42,7 +42,6 @@ from .simd import (
     st_i64,
     tup,
 )
-from .team import kernel
 
 MOST_HEADS = 3
 # Value dimensions of a slab: what a tile of heads keeps in registers.
@@ -64,7 +63,7 @@ def widened(E, v):
 # --- scores
 def _scoring(heads):
     """Intrinsics of the scores of a tile of heads: (zeros, quarter, fold, total, put, widen, leftover, narrow)."""
-    accs, sums, wide = tup(f32xw, 4 * heads), tup(f32xw, heads), tup(VecType("f64", W // 2), 2 * heads)
+    accs, sums, wide = tup(f32xw, 4 * heads), tup(f32xw, heads), tup(types.Vector("f64", W // 2), 2 * heads)
 
     def quarter(E, acc, keys, q, stride):
         """Four chained products a head: accumulator j gathers element 8j of the lane's column."""
@@ -115,7 +114,7 @@ def _scoring(heads):
     )
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _lane_sum(zeros, quarter, fold, keys, q, stride, dim):
     """ggml's vec_dot lane: elements L, L+8, L+16, L+24 of each 32, for W cells and a tile of heads at once."""
     acc = zeros(0)
@@ -124,7 +123,7 @@ def _lane_sum(zeros, quarter, fold, keys, q, stride, dim):
     return fold(acc)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _scores(zeros, quarter, fold, total, put, widen, leftover, narrow, keys, q, dim, first, last, scale, out, stride):
     """out[c] = (K[c] . q) * scale for the cell blocks that hold cells first..last; q is rounded to half already."""
     for block in range(first // 16, (last + 15) // 16):
@@ -149,7 +148,7 @@ def _scores(zeros, quarter, fold, total, put, widen, leftover, narrow, keys, q, 
 
 
 # --- weights
-@njit(types.UniTuple(types.float32, 2)(ADDR, ADDR, ADDR, ADDR, ADDR), cache=True, nogil=True, error_model="numpy")
+@compiled(types.Tuple((types.float32,) * 2)(ADDR, ADDR, ADDR, ADDR, ADDR))
 def weigh_cells(weights, rescales, maxima, first, last):
     """The online softmax of scores first..last: (maximum, sum).
 
@@ -221,7 +220,7 @@ def _weighing(heads, width):
     )
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _values(zeros, step, rescale, store, heads, values, row, first, last, tile, out, out_stride):
     """Value sums of some dimensions for a tile of heads; `row` bytes from cell to cell."""
     at, stride, rescales, maxima, state = tile
@@ -270,7 +269,7 @@ def head_scratch(dim: int, cells: int) -> int:
     return (dim + 3 * cells + 32) * 4
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _attend(
     zeros, quarter, fold, total, put, widen, leftover, narrow,
     slab_zeros, slab_step, slab_rescale, slab_store, rest_zeros, rest_step, rest_rescale, rest_store,
@@ -381,7 +380,7 @@ def attend(args, chunk, thread):
             st_f32(to, h * dim + d, ld_f32(out + h * size, 2 + d) * inverse)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def join_spans(partials, n_spans, dim, out):
     """One head: join its spans in order and normalise into out[dim]."""
     top = np.float32(-math.inf)

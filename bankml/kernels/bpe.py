@@ -4,23 +4,24 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+
+from . import types
+from .native import compiled, entry
 
 _I4 = types.int32[::1]
-_U1 = types.Array(types.uint8, 1, "C", readonly=True)
+_U1 = types.uint8[::1]
 _I8 = types.int64[::1]
-_options = {"cache": True, "nogil": True}
 
 EMPTY = -1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(types.int64(types.int64, types.int64), inline="always", **_options)
+@compiled(types.int64(types.int64, types.int64))
 def _slot(key, bits):
     return np.int64((np.uint64(key) * _MIX) >> np.uint64(64 - bits))
 
 
-@njit(types.void(_I4, _I4, _I8, _I4, types.int64), **_options)
+@entry(types.void(_I4, _I4, _I8, _I4, types.int64))
 def fill(lefts, rights, keys, ranks, bits):
     """Put every pair into the open table ``keys`` (2**bits places, filled with EMPTY); ``ranks`` gets the pair's index.
 
@@ -37,7 +38,7 @@ def fill(lefts, rights, keys, ranks, bits):
             ranks[place] = rank
 
 
-@njit(types.int64(types.int32, types.int32, _I8, _I4, types.int64), **_options)
+@compiled(types.int64(types.int32, types.int32, _I8, _I4, types.int64))
 def _rank(left, right, keys, ranks, bits):
     mask = (1 << bits) - 1
     key = np.int64(left) << 32 | np.int64(right)
@@ -49,7 +50,7 @@ def _rank(left, right, keys, ranks, bits):
     return np.int64(-1)
 
 
-@njit(types.void(_I8, types.int64, types.int64), **_options)
+@compiled(types.void(_I8, types.int64, types.int64))
 def _push(heap, size, item):
     place = size
     while place > 0:
@@ -61,7 +62,7 @@ def _push(heap, size, item):
     heap[place] = item
 
 
-@njit(types.int64(_I8, types.int64), **_options)
+@compiled(types.int64(_I8, types.int64))
 def _pop(heap, size):
     top = heap[0]
     size -= 1
@@ -80,8 +81,8 @@ def _pop(heap, size):
     return top
 
 
-@njit(types.void(_U1, _I8, _I4, _I8, _I4, types.int64, _I4, _I4, _I8), **_options)
-def merge(data, ends, letters, keys, ranks, bits, results, symbols, counts):
+@entry(types.void(_U1, _I8, _I4, _I8, _I4, types.int64, _I4, _I4, _I8, types.int32[:, ::1], _I8))
+def merge(data, ends, letters, keys, ranks, bits, results, symbols, counts, links, heap):
     """Merge each word; its symbols come to stand at the start of its span in ``symbols``.
 
     Args:
@@ -92,16 +93,10 @@ def merge(data, ends, letters, keys, ranks, bits, results, symbols, counts):
         results: symbol that each merge makes, by rank.
         symbols: (out) as long as ``data``.
         counts: (out) how many symbols each word comes to.
+        links: room for three rows of one more than the bytes of the longest word.
+        heap: room for three times as many.
     """
-    longest = 0
-    start = 0
-    for word in range(ends.size):
-        longest = max(longest, ends[word] - start)
-        start = ends[word]
-    after = np.empty(longest, np.int32)
-    before = np.empty(longest + 1, np.int32)
-    worth = np.empty(longest, np.int32)
-    heap = np.empty(3 * longest + 1, np.int64)
+    after, before, worth = links[0], links[1], links[2]
     start = 0
     for word in range(ends.size):
         size = ends[word] - start

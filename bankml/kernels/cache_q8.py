@@ -10,13 +10,12 @@ llama-kv-cache.cpp.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numba import njit, types
 
+from . import types
 from .attention_rows import weigh_cells
 from .isa import W
+from .native import compiled, kernel
 from .q8_0 import FLIP, PACKED, careful, result1, step1, zeros1
 from .quantize import quantize_row, row_bytes
 from .rope import rotate
@@ -33,6 +32,7 @@ from .simd import (
     ld_i32,
     ld_i64,
     mk,
+    sqrt32,
     st_f16,
     st_f32,
     st_i8,
@@ -41,7 +41,6 @@ from .simd import (
     vsplat,
     vst,
 )
-from .team import kernel
 from .walk import FOURS, one_group
 
 # Words of `rope_store`'s block beyond rope.rope_store's: the keys' rotation (0: none), the values', scratch and its stride.
@@ -66,10 +65,10 @@ def key_bytes(dim: int, cells: int) -> int:
     return cells // W * (dim // 32) * int(PACKED)
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def walsh_hadamard(x, n, width):
     """Rotate n floats in place, in runs of `width`: scale by 1/sqrt(width), then butterflies of growing span."""
-    scale = np.float32(1.0) / np.float32(math.sqrt(np.float32(width)))
+    scale = np.float32(1.0) / sqrt32(np.float32(width))
     for start in range(0, n, width):
         at = x + 4 * start
         for i in range(width):
@@ -160,7 +159,7 @@ _ld_half = mk(
 )
 
 
-@njit("void(intp, intp, intp, intp, float32, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp, float32, intp)")
 def _scores(keys, packed, dim, last, scale, out):
     """out[c] = (K[c] . q) * scale for whole groups of cells up to `last`; `packed` is the quantized query."""
     blocks = dim // 32

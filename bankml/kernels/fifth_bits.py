@@ -8,9 +8,9 @@ byte e of that lane. AVX2: ``byte[W][4]``: bit `lane` of byte e of a row.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit
 
 from .isa import W
+from .native import compiled
 from .nibbles import nibble_words, splat_bytes
 from .simd import I1, I8, I32, I64, IW, V, ld_u8, st_i8
 
@@ -32,7 +32,7 @@ def five_bit_words(E, w, offset):
         yield lane, E.b.or_(q, E.b.and_(moved, splat_bytes(16)))
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def pack_fifth(source, packed, i):
     """Spread the 32 bits at source over row i of a packed group."""
     for lane in range(8):
@@ -45,7 +45,7 @@ def pack_fifth(source, packed, i):
                 st_i8(packed + 4 * i, e, ld_u8(packed + 4 * i, e) | (((four >> e) & 1) << lane))
 
 
-@njit("intp(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("intp(intp, intp, intp)")
 def fifth(packed, i, element):
     """The fifth bit, as 16, of an element of row i."""
     lane, e = element // 4, element % 4

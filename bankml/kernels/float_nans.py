@@ -14,9 +14,10 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
-from numba import njit, types
 
+from . import types
 from .float_types import BF16_ID, F16_ID, F32_ID, number, widen
+from .native import compiled
 from .simd import ADDR, F32, V, f32x8, fma32, ld_f32, mk, tup
 
 _eight = tup(types.float32, 8)
@@ -67,25 +68,25 @@ _tile_f32, _tile_f32_y = _step(F32_ID, (0,)), _step(F32_ID, (1,))
 _tile_f16, _tile_bf16 = _step(F16_ID, (0,)), _step(BF16_ID, (0,))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _sum(a, b):
     return a if isnan(a) else a + b
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _times(a, b):
     # A NaN plus itself is that NaN made quiet.
     return a + a if isnan(a) else a * b
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _fused(a, b, c):
     if isnan(a):
         return a + a
     return b + b if isnan(b) else fma32(a, b, c)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _across(v, upper, later):
     """HS-A. `upper`: v[4..7] stand first; `later`: then the third and fourth sum do."""
     if upper:
@@ -97,13 +98,13 @@ def _across(v, upper, later):
     return _sum(_sum(t0, t2), _sum(t1, t3))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _neighbours(v):
     """HS-B."""
     return _sum(_sum(_sum(v[4], v[0]), _sum(v[5], v[1])), _sum(_sum(v[6], v[2]), _sum(v[7], v[3])))
 
 
-@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp)")
 def _dot32(w, y, k):
     acc = _zeros4(0)
     n = k // 32 * 32
@@ -121,7 +122,7 @@ def _dot32(w, y, k):
     return total
 
 
-@njit("float32(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp, intp)")
 def _dot16(type_id, w, y, k):
     acc = _zeros4(0)
     n = k // 32 * 32
@@ -138,13 +139,13 @@ def _dot16(type_id, w, y, k):
     return np.float32(total)
 
 
-@njit("float32(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp, intp)")
 def dot(type_id, w, y, k):
     """As vec_dot gives it."""
     return _dot32(w, y, k) if type_id == 0 else _dot16(type_id, w, y, k)
 
 
-@njit("float32(intp, intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp, intp, intp, intp, intp)")
 def tiled(type_id, w, y, k, row, column, columns):
     """As tinyBLAS gives it for this row and column of so many: in tiles of 4 x 3, then of 4 x 2 for the columns left."""
     tiles = (columns + 2) // 3

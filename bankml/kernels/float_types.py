@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from .native import compiled
 from .simd import F32, I16, I32, V, ld_bf16, ld_f16, ld_f32
 
 F32_ID, F16_ID, BF16_ID = 0, 1, 30
@@ -20,7 +19,7 @@ def widen(E, type_id, address, offset):
     return E.b.bitcast(E.b.shl(E.b.zext(bits, V(I32, 8)), E.const(I32, 16, 8)), V(F32, 8))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def number(type_id, address, i):
     """Number i as float32."""
     if type_id == 1:

@@ -13,14 +13,13 @@ from __future__ import annotations
 from math import isnan
 
 import numpy as np
-from numba import njit, types
 
-from . import float_nans
+from . import float_nans, types
 from .float_types import BF16_ID, F16_ID, F32_ID, number, widen
 from .isa import TIER
 from .matmul import part_start
+from .native import compiled, kernel
 from .simd import ADDR, F32, V, f32x8, fma32, ld_bf16, ld_f16, ld_f32, ld_i64, mk, st_f32, tup
-from .team import kernel
 
 TILE_ROWS = 4
 TILE_COLUMNS = 6 if TIER == "avx512" else 2
@@ -50,7 +49,7 @@ _fold_a, _fold_b = _dot_fold("A"), _dot_fold("B")
 _step_f32, _step_f16, _step_bf16 = (_dot_step(t) for t in (F32_ID, F16_ID, BF16_ID))
 
 
-@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp)")
 def dot_f32(w, y, k):
     """ggml_vec_dot_f32: leftovers unfused by eights and a four, fused for the last three."""
     acc = _zeros4(0)
@@ -69,7 +68,7 @@ def dot_f32(w, y, k):
     return total
 
 
-@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp)")
 def dot_f16(w, y, k):
     """ggml_vec_dot_f16: leftovers in float64."""
     acc = _zeros4(0)
@@ -82,7 +81,7 @@ def dot_f16(w, y, k):
     return np.float32(total)
 
 
-@njit("float32(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp)")
 def dot_bf16(w, y, k):
     """ggml_vec_dot_bf16: leftovers in float64."""
     acc = _zeros4(0)
@@ -95,7 +94,7 @@ def dot_bf16(w, y, k):
     return np.float32(total)
 
 
-@njit("void(intp, intp, intp, float32)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, float32)")
 def _finish(args, column, row, value):
     """Apply scale, bias and residual where the block names them, and store one output."""
     scale = ld_i64(args, 15)
@@ -159,7 +158,7 @@ _tile_f16, _one_f16 = _tiles[F16_ID]
 _tile_bf16, _one_bf16 = _tiles[BF16_ID]
 
 
-@njit("float32(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("float32(intp, intp, intp, intp)")
 def _dot(type_id, w, y, k):
     if type_id == 1:
         value = dot_f16(w, y, k)
@@ -170,7 +169,7 @@ def _dot(type_id, w, y, k):
     return float_nans.dot(type_id, w, y, k) if isnan(value) else value
 
 
-@njit("void(intp, intp, intp, intp, intp, float32)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp, intp, float32)")
 def _finish_tiled(args, column, row, w, y, value):
     if isnan(value):
         value = float_nans.tiled(ld_i64(args, 14), w, y, ld_i64(args, 13), row, column, ld_i64(args, 10))
@@ -241,7 +240,7 @@ def gemm(args, chunk, thread):
             j += 1
 
 
-@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp, intp)")
 def widen_row(weights, row, k, type_id, out):
     """One row as float32."""
     for i in range(k):

@@ -11,7 +11,9 @@ src/llama-grammar.cpp.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+
+from . import types
+from .native import compiled, entry
 
 END, ALT, RULE_REF, CHAR, CHAR_NOT, CHAR_RNG_UPPER, CHAR_ALT, CHAR_ANY, TOKEN, TOKEN_NOT = range(10)
 
@@ -38,10 +40,9 @@ _A = types.int32[::1]
 _N = types.int64
 _U = types.uint64
 _B = types.boolean
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
-@njit(_U(_N, _N), **_options)
+@compiled(_U(_N, _N))
 def _mix(a, b):
     # Signed numbers taken as they stand.
     x = (np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(b) + np.uint64(0x7F4A7C15))
@@ -49,13 +50,13 @@ def _mix(a, b):
     return x ^ (x >> np.uint64(29))
 
 
-@njit(_N(_A, _N), **_options)
+@compiled(_N(_A, _N))
 def value_of(m, element):
     """The code point, rule or token of an element."""
     return np.int64(m[m[VALUE] + element]) & 0xFFFFFFFF
 
 
-@njit(_N(_A, _N, _N), **_options)
+@entry(_N(_A, _N, _N))
 def push(m, parent, element):
     """The node of a stack: ``parent`` with ``element`` on top."""
     mask = m[NODE_MASK]
@@ -82,13 +83,13 @@ def push(m, parent, element):
     return np.int64(node)
 
 
-@njit(_B(_A, _N), **_options)
+@compiled(_B(_A, _N))
 def ends_at(m, element):
     """Whether an alternative is over at an element."""
     return m[m[KIND] + element] <= ALT
 
 
-@njit(_N(_A, _N), **_options)
+@compiled(_N(_A, _N))
 def close(m, node):
     """Remember the stacks that a stack becomes when its rule references are opened until a terminal is on top."""
     if m[m[CLOSED_START] + node] >= 0:
@@ -138,7 +139,7 @@ def close(m, node):
     return np.int64(0)
 
 
-@njit(_N(_A, _N, _N, _N), **_options)
+@compiled(_N(_A, _N, _N, _N))
 def gather(m, node, stamp, size):
     """Add a stack's closure to the set that is being gathered; returns the set's size."""
     if close(m, node) < 0:
@@ -157,7 +158,7 @@ def gather(m, node, stamp, size):
     return np.int64(size)
 
 
-@njit(_U(_A, _N, _N), **_options)
+@compiled(_U(_A, _N, _N))
 def _set_mix(items, start, end):
     value = np.uint64(end - start)
     for i in range(start, end):
@@ -165,7 +166,7 @@ def _set_mix(items, start, end):
     return value
 
 
-@njit(types.void(_A), **_options)
+@entry(types.void(_A))
 def rehash_nodes(m):
     """Fill the nodes' hash table again, after it was made anew."""
     mask = m[NODE_MASK]
@@ -176,7 +177,7 @@ def rehash_nodes(m):
         m[m[NODE_HASH] + place] = node
 
 
-@njit(types.void(_A), **_options)
+@entry(types.void(_A))
 def rehash_sets(m):
     """Fill the sets' hash table again, after it was made anew."""
     mask = m[SET_MASK]
@@ -187,7 +188,7 @@ def rehash_sets(m):
         m[m[SET_HASH] + place] = state
 
 
-@njit(types.void(_A, _N, _N, _N), **_options)
+@compiled(types.void(_A, _N, _N, _N))
 def _sort(m, start, size, room):
     """Sort a part of the machine by merging runs, through room of the same size.
 
@@ -220,7 +221,7 @@ def _sort(m, start, size, room):
         width *= 2
 
 
-@njit(_N(_A, _N), **_options)
+@entry(_N(_A, _N))
 def intern(m, size):
     """The state of the gathered set."""
     # Sorting and storing a set costs more than gathering it.
@@ -266,7 +267,7 @@ def intern(m, size):
     return np.int64(state)
 
 
-@njit(_N(_A, _N), **_options)
+@entry(_N(_A, _N))
 def start_state(m, rule):
     """The state before anything was accepted."""
     m[STAMP] += 1
@@ -285,7 +286,7 @@ def start_state(m, rule):
     return intern(m, size)
 
 
-@njit(types.Tuple((_B, _N))(_A, _N, _N), **_options)
+@compiled(types.Tuple((_B, _N))(_A, _N, _N))
 def _match(m, element, point):
     """Whether a code point satisfies a terminal, and the element after it."""
     positive = m[m[KIND] + element] != CHAR_NOT
@@ -305,7 +306,7 @@ def _match(m, element, point):
             return found == positive, element
 
 
-@njit(_B(_A, _N, _N, _N), **_options)
+@compiled(_B(_A, _N, _N, _N))
 def _match_partial(m, element, value, remain):
     """Whether some end of an unfinished UTF-8 sequence could satisfy a terminal."""
     positive = m[m[KIND] + element] != CHAR_NOT
@@ -334,7 +335,7 @@ def _match_partial(m, element, value, remain):
             return not positive
 
 
-@njit(_N(_A, _N, _N), **_options)
+@compiled(_N(_A, _N, _N))
 def advance(m, state, cls):
     """The state after one code point of a class; 0 when no stack is left."""
     known = m[m[STEP] + state * m[CLASSES] + cls]
@@ -367,7 +368,7 @@ def advance(m, state, cls):
     return result
 
 
-@njit(_N(_A, _N, _N, _N), **_options)
+@compiled(_N(_A, _N, _N, _N))
 def partial_fits(m, state, value, remain):
     """1 when some stack could go on with an unfinished UTF-8 sequence, 0 when none; -1 when that takes too much work."""
     if m[WORK] > m[BUDGET]:
@@ -380,7 +381,7 @@ def partial_fits(m, state, value, remain):
     return np.int64(0)
 
 
-@njit(_B(_A, _N, _N), **_options)
+@compiled(_B(_A, _N, _N))
 def token_fits(m, state, token):
     """Whether a token terminal on top of a stack takes the token."""
     m[WORK] += m[m[SET_START] + state + 1] - m[m[SET_START] + state]
@@ -393,7 +394,7 @@ def token_fits(m, state, token):
     return False
 
 
-@njit(_N(_A, _N), **_options)
+@compiled(_N(_A, _N))
 def class_of(m, point):
     """The class of a code point."""
     low, high = np.int64(0), np.int64(m[CLASSES])

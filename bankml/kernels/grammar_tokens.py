@@ -7,8 +7,8 @@ Source: decode_utf8, llama_grammar_reject_candidates_for_stack, llama_grammar_ac
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from bankml.kernels import types
 from bankml.kernels.grammar import (
     CHOSEN,
     ELEMENT,
@@ -30,15 +30,15 @@ from bankml.kernels.grammar import (
     token_fits,
     value_of,
 )
+from bankml.kernels.native import compiled, entry
 
 _A = types.int32[::1]
 _N = types.int64
 _P = types.int64[::1]
-_D = types.Array(types.uint8, 1, "C", readonly=True)
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
+_D = types.uint8[::1]
 
 
-@njit(types.UniTuple(_N, 3)(_D, _N, _N, _N, _N, _P), **_options)
+@entry(types.Tuple((_N,) * 3)(_D, _N, _N, _N, _N, _P))
 def decode(data, start, end, value, remain, points):
     """Code points of a piece after an unfinished sequence; returns (count, value, bytes that remain).
 
@@ -80,7 +80,7 @@ def decode(data, start, end, value, remain, points):
     return count, value, remain
 
 
-@njit(_N(_A, _N, _N, _P, _N, _N, _N), **_options)
+@entry(_N(_A, _N, _N, _P, _N, _N, _N))
 def fits(m, state, token, points, count, value, remain):
     """1 when a token may come next, 0 when not. A code point 0 ends a piece here, and only here."""
     for i in range(count):
@@ -98,7 +98,7 @@ def fits(m, state, token, points, count, value, remain):
     return partial_fits(m, state, value, remain)
 
 
-@njit(_N(_A, _N, _N, _N), **_options)
+@compiled(_N(_A, _N, _N, _N))
 def _choose(m, node, stamp, size):
     if m[m[CHOSEN] + node] != stamp:
         m[m[CHOSEN] + node] = stamp
@@ -107,7 +107,7 @@ def _choose(m, node, stamp, size):
     return size
 
 
-@njit(_N(_A, _N, _N, _P, _N), **_options)
+@entry(_N(_A, _N, _N, _P, _N))
 def accept(m, state, token, points, count):
     """The state after a token; 0 when no stack is left. A token without code points leaves the stacks that want some."""
     end = np.int64(state)

@@ -12,15 +12,13 @@ bits word i holds 2i and 2i+1 in its low six bits, and groups 6 and 7 lie in the
 
 from __future__ import annotations
 
-from numba import njit
-from numba.extending import register_jitable
-
 from .isa import W
+from .native import compiled
 from .simd import I32, IW, ld_u8, st_i8
 from .super_blocks import field, ld_bytes, scale_of_pair
 
 
-@register_jitable
+@compiled
 def codes_at(small):
     """Where a packed block's codes begin, from the number of small bytes of a row."""
     return (2 + small + 3) // 4 * 4 * W
@@ -76,7 +74,7 @@ def lane_scales(E, pairs):
 
 
 # --- packed memory, one weight at a time
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _put_codes(codes, bits, at, i):
     """256 codes of row i."""
     for lane in range(8):
@@ -93,7 +91,7 @@ def _put_codes(codes, bits, at, i):
                 st_i8(at + ((bits * lane + word) * W + i) * 4, e, byte)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def code_of(block, small, bits, i, e):
     """The code of weight e of row i."""
     g = e // 32
@@ -106,26 +104,26 @@ def code_of(block, small, bits, i, e):
     return ld_u8(at + 4 * W * (g - 6), 0) >> 6 | (ld_u8(at + 8 * W, 0) >> g & 1) << 2
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def scale_of(block, i, n):
     """Scale n of row i."""
     return 2 * (ld_u8(block + 2 * W + n // 2 * W, i) >> 4 * (n % 2) & 15) + 1
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def take_entry(places, codes, n):
     """The places of a grid entry."""
     for j in range(len(places)):
         codes[n + j] = places[j]
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def put_scale(small, n, code):
     """Scale n of a block, as a code of four bits."""
     small[n // 2] = small[n // 2] & 15 | code << 4 if n % 2 else code
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def put_block(block, i, d, small, count, codes, bits):
     """Row i of a packed block: the bits of its half d, `count` small bytes, 256 codes."""
     st_i8(block, 2 * i, d & 255)

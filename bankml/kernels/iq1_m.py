@@ -12,23 +12,21 @@ The rest: shifted_grids.py.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
 from . import lanes, panels
 from .grid_blocks import lane_scales, packed_bytes, put_block, put_scale, scale_pairs, take_entry
 from .grids import IQ1
 from .isa import W
+from .native import compiled, entry, kernel
 from .quantize_k import C
 from .shifted_grids import BITS, OFFSET, UNIT, bit_mask, negate, steps, unpack_rows
-from .simd import F32, I32, ld_u8, ld_u16
+from .simd import F32, I32, ld_u8, ld_u16, stack_array
 from .super_blocks import add_pairs, ld_bytes, separate, zero
-from .team import kernel
 
 BLOCK, BYTES = 256, 56
 MINUS_OFFSET = -OFFSET
 _SMALL = 12
 PACKED = packed_bytes(_SMALL, BITS)
+_stack_codes, _stack_small = stack_array(256), stack_array(_SMALL)
 _PLACES = IQ1.places
 
 
@@ -67,7 +65,7 @@ _zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros = steps(
 )
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _take(block, codes, small):
     small[8:] = 0
     d = 0
@@ -95,10 +93,10 @@ def gemm(args, chunk, thread):
     panels.many_rows(_zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
-    codes, small = np.zeros(256, np.int64), np.zeros(_SMALL, np.int64)
+    codes, small = _stack_codes(0), _stack_small(0)
     for r in range(first * W, min(rows, last * W)):
         for b in range(blocks):
             d = _take(source + (r * blocks + b) * BYTES, codes, small)

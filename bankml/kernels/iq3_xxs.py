@@ -8,26 +8,24 @@ Packed as codes of four bits, see grid_blocks.py. Orders: signed_grids.py.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
 from . import lanes, panels
 from .grid_blocks import packed_bytes, put_block, put_scale, take_entry
 from .grids import IQ3_XXS
 from .isa import W
+from .native import compiled, entry, kernel
 from .signed_grids import steps, table, take_sevens, unpack_rows
-from .simd import ld_i32, ld_u8, ld_u16
-from .team import kernel
+from .simd import ld_i32, ld_u8, ld_u16, stack_array
 
 BLOCK, BYTES = 256, 98
 MINUS_OFFSET = -62
 _BITS, _SMALL, _UNIT = 4, 4, 0.25
 PACKED = packed_bytes(_SMALL, _BITS)
+_stack_codes, _stack_small = stack_array(256), stack_array(_SMALL)
 _PLACES, _VALUES = IQ3_XXS.places, table(IQ3_XXS)
 _zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros = steps("iq3_xxs", IQ3_XXS, _BITS, _SMALL, _UNIT)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _take(block, codes, small):
     for n in range(64):
         take_entry(_PLACES[ld_u8(block + 2, n)], codes, 4 * n)
@@ -50,10 +48,10 @@ def gemm(args, chunk, thread):
     panels.many_rows(_zeros, _step, _result, _tile, _tile_zeros, _one, _one_zeros, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
-    codes, small = np.zeros(256, np.int64), np.zeros(_SMALL, np.int64)
+    codes, small = _stack_codes(0), _stack_small(0)
     for r in range(first * W, min(rows, last * W)):
         for b in range(blocks):
             d = _take(source + (r * blocks + b) * BYTES, codes, small)

@@ -8,13 +8,12 @@ With VNNI the values are looked up with 127 added, and the activation row carrie
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .isa import VNNI, W
+from .native import compiled, kernel
 from .nibbles import exact_totals, look_up, nibble_words, only, row_first, signed_totals, total_block, unsigned_totals
 from .q4_0 import BLOCK, BYTES, PACKED, pack
 from .simd import ld_f16, ld_i64, ld_u8, st_f32
-from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
@@ -76,7 +75,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _exact, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: d times the value, rounded."""
     i = row % W

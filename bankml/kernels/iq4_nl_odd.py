@@ -20,8 +20,8 @@ from .iq4_nl import (
     words,
 )
 from .isa import VNNI, W
+from .native import kernel
 from .nibbles import hsum, lane_dots, offset_dot, row_first, signed_dot, weight_first
-from .team import kernel
 from .two_sums import one_row_in_two, two_sums
 from .walk import FOURS, many_rows, tile
 

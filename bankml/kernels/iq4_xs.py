@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 
 from . import lanes, panels
 from .isa import VNNI, W
+from .native import compiled, entry, kernel
 from .quantize_k import C, D
 from .simd import (
     ADDR,
@@ -53,7 +53,6 @@ from .super_blocks import (
     zero,
     zeros,
 )
-from .team import kernel
 
 # The 16 values of a nibble. With VNNI they are looked up with 128 added.
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -181,7 +180,7 @@ def gemm(args, chunk, thread):
     panels.many_rows(_zeros8, _lanes, _result8, _paneln, _zerosn, _panel1, _zeros1, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -201,7 +200,7 @@ def pack(source, packed, rows, blocks, first, last):
                     st_i32(dst + QUANTS + ((4 * lane + p) * W + i) * 4, 0, low | up << 4)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (d*(scale-32))*value, each rounded."""
     i = row % W

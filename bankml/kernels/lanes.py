@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
 
+from . import types
 from .isa import W
 from .matmul import finish, part_start
+from .native import compiled
 from .quantize_k import RECORD, C, D
 from .simd import ADDR, F32, FW, I8, I32, IW, f32xw, ld_i64, mk, tup
 from .super_blocks import add_scaled, columns_of, separate, zero, zeros
@@ -239,7 +240,7 @@ def first_nans(E, v):
     return first_nan(E, first_nan(E, t[0], t[2]), first_nan(E, t[1], t[3]))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def lanes_sum(zeros, step, result, packed, w, y, blocks):
     """W outputs of one activation row."""
     acc = zeros(0)
@@ -248,7 +249,7 @@ def lanes_sum(zeros, step, result, packed, w, y, blocks):
     return result(acc)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def one_row(zeros, step, result, packed, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups. The intrinsics are `column`'s."""
     w, groups, blocks, parts = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
@@ -257,7 +258,7 @@ def one_row(zeros, step, result, packed, args, chunk, thread):
         finish(args, 0, g, lanes_sum(zeros, step, result, packed, w + g * blocks * packed, y, blocks))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def many_rows(scratch, clear, begin, lane, results, columns, zeros, step, result, packed, args, chunk):
     """Matrix times many activation rows: a part of the row groups times a part of the rows.
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from . import types
 from .libm_tables import (
     LOG_FIRST,
     exp2_32,
@@ -29,10 +29,9 @@ from .libm_tables import (
     pow_log_tail,
     two_over_pi,
 )
+from .native import compiled
 from .simd import bits32, bits64, float32, float64, fma64
 
-_inner = {"nogil": True, "error_model": "numpy"}
-_options = {"cache": True, **_inner}
 _hex = float.fromhex
 
 _INF = np.float32(math.inf)
@@ -48,7 +47,7 @@ _E0, _E1, _E2 = EXP2_CUBIC
 _N0, _N1, _N2 = _E0 / 32**3, _E1 / 32**2, _E2 / 32
 
 
-@njit(**_options)
+@compiled("float32(float32)")
 def expf(x):
     """e^x. Source: e_expf.c."""
     if x < EXPF_LOWEST:
@@ -73,20 +72,20 @@ _SUBNORMAL = np.float32(2.0**23)
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
-@njit(**_inner)
+@compiled
 def _split(bits):
     """x = 2^k z: (place of z in the tables, bits of z, k); z lies in [0.699, 1.398)."""
     above = bits - 0x3F330000
     return (above >> 19) & 15, bits - ((above >> 23) << 23), above >> 23
 
 
-@njit(**_inner)
+@compiled
 def _normal_bits(x):
     """The bits of a positive float as if the exponent had no least value."""
     return bits32(x * _SUBNORMAL) - (23 << 23) if x < _SMALLEST_NORMAL else bits32(x)
 
 
-@njit(**_inner)
+@compiled
 def _log_edge(x):
     """The logarithm, to any base, of what is no positive number."""
     if x == _ZERO:
@@ -94,7 +93,7 @@ def _log_edge(x):
     return x if x > _ZERO else _NAN
 
 
-@njit(**_options)
+@compiled("float32(float32)")
 def logf(x):
     """The natural logarithm. Source: e_logf.c."""
     if not (x > _ZERO and x < _INF):
@@ -107,7 +106,7 @@ def logf(x):
     return np.float32(fma64(y, r2, r + whole))
 
 
-@njit(**_options)
+@compiled("float32(float32)")
 def log2f(x):
     """The logarithm to base 2. Source: e_log2f.c."""
     if not (x > _ZERO and x < _INF):
@@ -127,7 +126,7 @@ _P4 = _hex("0x1.71547652ab82bp+0")
 _POW_HIGHEST, _POW_LOWEST = _hex("0x1.fffffffd1d571p6"), -150.0
 
 
-@njit(**_inner)
+@compiled
 def _log2(bits):
     """log2 of a positive float32 from its bits, in float64. Source: log2_inline, e_powf.c."""
     i, z, k = _split(bits)
@@ -137,7 +136,7 @@ def _log2(bits):
     return fma64(fma64(_P0, r, _P1), r2 * r2, q)
 
 
-@njit(**_inner)
+@compiled
 def _exp2(x):
     """2^x rounded to float32. Source: exp2_inline and what surrounds it, e_powf.c."""
     if x > _POW_HIGHEST:
@@ -152,7 +151,7 @@ def _exp2(x):
     return np.float32(y * scale)
 
 
-@njit(**_options)
+@compiled("float32(float32, float32)")
 def powf(x, y):
     """x^y, the cases of C's Annex F included. Source: e_powf.c."""
     if y == _ZERO or x == _ONE:
@@ -185,7 +184,7 @@ _S1, _S2, _S3 = _hex("-0x1.555545995a603p-3"), _hex("0x1.1107605230bc4p-7"), _he
 _SMALL, _FEW, _TINY = np.float32(0.75), np.float32(120), np.float32(2.0**-12)
 
 
-@njit(**_inner)
+@compiled
 def _far(x):
     """Quarter turns in |x|, and the rest, for any size: 96 bits of |x| times 2/pi. Source: reduce_large, s_sincosf.h."""
     bits = bits32(x)
@@ -197,7 +196,7 @@ def _far(x):
     return turns, np.float64(product - (turns << 62)) * _QUARTER_62
 
 
-@njit(**_options)
+@compiled(types.Tuple((types.float32,) * 2)(types.float32))
 def sincosf(x):
     """(sin x, cos x). Source: s_sincosf.c, s_sincosf.h."""
     size = abs(x)
@@ -236,7 +235,7 @@ _HALF_LN2, _MORE_LN2 = np.float32(_hex("0x1.62e43p-2")), np.float32(_hex("0x1.0a
 _UNSEEN, _SATURATED = np.float32(2.0**-25), np.float32(22)
 
 
-@njit(**_inner)
+@compiled
 def _expm1f(x):
     """e^x - 1 for x in (-2, 44). Source: s_expm1f.c."""
     size = abs(x)
@@ -271,7 +270,7 @@ def _expm1f(x):
     return float32(bits32((x - (e + float32((127 - k) << 23))) + _ONE) + (k << 23))
 
 
-@njit(**_options)
+@compiled("float32(float32)")
 def tanhf(x):
     """The hyperbolic tangent. Source: s_tanhf.c."""
     size = abs(x)
@@ -296,7 +295,7 @@ _W2, _W3 = _hex("0x1.ffffffffffdbdp-2"), _hex("0x1.555555555543cp-3")
 _W4, _W5 = _hex("0x1.55555cf172b91p-5"), _hex("0x1.1111167a4d017p-7")
 
 
-@njit(**_inner)
+@compiled
 def _exp_parts(x, more):
     """e^(x + more) as (k, the bits of 2^(k/128), what times that is added to it). Source: exp_inline, e_pow.c; e_exp.c."""
     shifted = fma64(_W_INVERSE, x, _ROUNDER)
@@ -308,7 +307,7 @@ def _exp_parts(x, more):
     return k, exp2_128(k & 127) + (k << 45), fma64(r2 * r2, fma64(r, _W5, _W4), y)
 
 
-@njit(**_options)
+@compiled("float64(float64)")
 def exp(x):
     """e^x in float64. Source: e_exp.c."""
     size = abs(x)
@@ -339,7 +338,7 @@ _A3, _A4 = _hex("0x1.999999959554ep-1"), _hex("-0x1.555555529a47ap-1")
 _A5, _A6 = _hex("-0x1.2495b9b4845e9p+0"), _hex("0x1.0002b8b263fc3p+0")
 
 
-@njit(**_options)
+@compiled("float64(float64, float64)")
 def pow(x, y):
     """x^y in float64 for x from 1 and y from 0, where the result is below e^512 or x is infinite. Source: e_pow.c."""
     if y == 0.0:

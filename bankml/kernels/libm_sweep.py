@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
 
-from . import libm
+from . import libm, types
 from .mathf import expf_row
+from .native import compiled, entry
 from .simd import ADDR, F32, F64, bits32, bits64, float32, float64, mk, st_f32
-
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 EXPF, LOGF, LOG2F, TANHF, POWF, SINCOSF, EXP, POW = range(8)
 _NAN32, _NAN64 = 0x7FC00000, 0x7FF8000000000000
 
-_ARGUMENTS = types.Array(types.int64, 1, "C", readonly=True)
-_VALUES = types.Array(types.int64, 2, "C")
-_F = types.Array(types.float32, 1, "C")
+_ARGUMENTS = types.int64[::1]
+_VALUES = types.int64[:, ::1]
+_F = types.float32[::1]
 
 
 def _calls(count, element):
@@ -48,17 +46,17 @@ _call_dd = mk("_call_dd", types.float64, (ADDR, types.float64, types.float64), _
 _call_sc = mk("_call_sc", types.void, (ADDR, types.float32, ADDR, ADDR), _call_sincosf)
 
 
-@njit(**_options)
+@compiled
 def _told32(x):
     return np.int64(_NAN32) if np.isnan(x) else bits32(x)
 
 
-@njit(**_options)
+@compiled
 def _told64(x):
     return np.int64(_NAN64) if np.isnan(x) else bits64(x)
 
 
-@njit(types.void(types.int64, _ARGUMENTS, _ARGUMENTS, _VALUES), **_options)
+@entry(types.void(types.int64, _ARGUMENTS, _ARGUMENTS, _VALUES))
 def ours(function, x, y, values):
     """values[i] = the function of x[i] (and y[i])."""
     for i in range(x.shape[0]):
@@ -81,7 +79,7 @@ def ours(function, x, y, values):
             values[i, 0] = _told64(libm.pow(float64(x[i]), float64(y[i])))
 
 
-@njit(types.void(ADDR, types.int64, _ARGUMENTS, _ARGUMENTS, _VALUES, _F), **_options)
+@entry(types.void(ADDR, types.int64, _ARGUMENTS, _ARGUMENTS, _VALUES, _F))
 def theirs(address, function, x, y, values, pair):
     """The same by the C function at an address; ``pair`` is room for two floats."""
     sin = pair.ctypes.data
@@ -99,7 +97,7 @@ def theirs(address, function, x, y, values, pair):
             values[i, 0] = _told32(_call_f(address, float32(x[i])))
 
 
-@njit(types.void(_ARGUMENTS, _F, _VALUES), **_options)
+@entry(types.void(_ARGUMENTS, _F, _VALUES))
 def vectors(x, room, values):
     """expf as attention takes it of a whole row, for arguments up to 88; ``room`` holds the row, padded to whole vectors."""
     n = x.shape[0]

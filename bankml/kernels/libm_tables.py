@@ -12,8 +12,8 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from functools import cache
 
 from llvmlite import ir
-from numba import types
 
+from . import types
 from .simd import F64, I32, I64, mk
 
 # More digits than any rounding here needs.

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit
 
 from .isa import W
 from .libm import EXP2_CUBIC, EXPF_LOWEST, INVERSE_LN2, expf
 from .libm_tables import exp2_rows
+from .native import compiled
 from .simd import F32, F64, I32, I64, V, f32xw, ld_f32, mk, st_f32, vld, vst
 
 
@@ -90,7 +90,7 @@ vswiglu = mk("vswiglu", f32xw, (f32xw, f32xw), _swiglu)
 _vexpf = mk("_vexpf", f32xw, (f32xw,), emit_expf) if W == 16 else None
 
 
-@njit("void(intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp)")
 def expf_row(x, n):
     """x[i] = libm.expf(x[i]) for arguments up to 88; the buffer is padded to whole vectors."""
     if W == 16:

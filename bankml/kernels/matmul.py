@@ -8,9 +8,9 @@ with its own rounding.
 
 from __future__ import annotations
 
-from numba import njit, types
-
+from . import types
 from .isa import W
+from .native import compiled
 from .simd import ADDR, f32xw, ld_f32, ld_i64, vadd, vld, vmul, vsplat, vst
 
 # Words of the argument block.
@@ -45,13 +45,13 @@ def groups(rows: int) -> int:
     return (rows + W - 1) // W
 
 
-@njit("intp(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("intp(intp, intp, intp)")
 def part_start(total, parts, index):
     """First item of part `index` when `total` items are cut into `parts` nearly equal parts."""
     return total * index // parts
 
 
-@njit(types.void(ADDR, ADDR, ADDR, f32xw), cache=True, nogil=True, error_model="numpy")
+@compiled(types.void(ADDR, ADDR, ADDR, f32xw))
 def finish(args, column, group, value):
     """Apply scale, bias and residual where the block names them, and store W outputs of one column."""
     at = group * (4 * W)

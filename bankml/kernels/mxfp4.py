@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from .isa import W
+from .native import compiled, entry, kernel
 from .nibbles import less, look_up, nibble_words, only, pack_nibbles, signed_totals, total_block, unsigned_totals
 from .simd import F32, I8, I32, IW, V, ld_i64, ld_u8, st_f32, st_i8
-from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 17
@@ -75,7 +74,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _step1, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -87,7 +86,7 @@ def pack(source, packed, rows, blocks, first, last):
             pack_nibbles(src + 1, dst + W, i)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: the value times the scale, rounded."""
     i = row % W

@@ -19,8 +19,8 @@ from .mxfp4 import (
     unpack_row,
     words,
 )
+from .native import kernel
 from .nibbles import offset_dot, signed_dot
-from .team import kernel
 from .two_sums import many_rows_in_two, one_row_in_two, two_sums
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]

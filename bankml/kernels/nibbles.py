@@ -16,9 +16,9 @@ Source: gemv_q4_b32_8x8_q8_0_lut_avx and its gemm, arch/x86/repack.cpp; arch/x86
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit
 
 from .isa import VNNI, W
+from .native import compiled
 from .simd import F32, I8, I16, I32, IW, Emit, V, copy4
 
 _LOW = 0x0F0F0F0F
@@ -168,7 +168,7 @@ def only(E, vectors):
     return vectors[0]
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def pack_nibbles(source, packed, i):
     """Spread the 16 bytes at source over row i of a packed group."""
     for j in range(4):

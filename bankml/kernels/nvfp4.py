@@ -18,14 +18,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from .isa import W
 from .lanes import first_nans
 from .mxfp4 import OFFSET, VALUES
+from .native import compiled, entry, kernel
 from .nibbles import lane_dots, less, look_up, offset_dot, signed_dot, splat_bytes
 from .simd import F32, FW, I8, I32, IW, V, copy4, ld_i64, ld_u8, st_f32, st_i8
-from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
 
 BLOCK, BYTES = 64, 36
@@ -99,7 +98,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, _RATIO, FOURS, None, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -114,7 +113,7 @@ def pack(source, packed, rows, blocks, first, last):
                 copy4(dst + _Q + 4 * (W * j + i), src + 4 + 4 * j)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: the value times the scale, exact."""
     i = row % W

@@ -7,11 +7,10 @@ matrices, take the order of vec_dot, eight lanes for each output: lanes.py. Sour
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import VNNI, W
 from .lanes import lanes_sum
 from .matmul import finish, part_start
+from .native import compiled
 from .quantize_k import RECORD, SUMS16, SUMS32, D
 from .simd import ADDR, F32, I32, f32xw, ld_i64, mk, tup
 from .super_blocks import add_pairs, columns_of, pairs_u8s8, scale_of_pair, separate, zero, zeros
@@ -78,7 +77,7 @@ def _times(E, a, factor):
     return E.b.mul(a, E.const(I32, factor, W))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _panel(step, zeros, packed, w, y, stride, blocks):
     acc = zeros(0)
     for b in range(blocks):
@@ -86,7 +85,7 @@ def _panel(step, zeros, packed, w, y, stride, blocks):
     return acc
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def many_rows(zeros, step, result, tile, tile_zeros, one, one_zeros, packed, args, chunk):
     """Matrix times many activation rows: a part of the row groups times a part of the rows.
 

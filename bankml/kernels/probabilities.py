@@ -10,9 +10,10 @@ Source: get_token_probabilities, tools/server/server-common.cpp; common_sampler_
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from bankml.kernels import types
 from bankml.kernels.libm import expf, logf
+from bankml.kernels.native import compiled, entry
 from bankml.kernels.sorting import START, make_heap, sift, sort, sort_heap
 
 _BLOCK = 64
@@ -21,14 +22,12 @@ _NOTHING = np.float32(-16.75)
 _ZERO = np.float32(0)
 _LOWEST = np.float32(np.finfo(np.float32).min)
 
-_F = types.Array(types.float32, 1, "C")
-_CONST = types.Array(types.float32, 1, "C", readonly=True)
-_I = types.Array(types.int32, 1, "C")
-
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
+_F = types.float32[::1]
+_CONST = types.float32[::1]
+_I = types.int32[::1]
 
 
-@njit(**_options)
+@compiled
 def _offer(key, ids, first, last, k):
     """Let each of ``key[first:last]`` that beats the root of the heap of k change places with it."""
     for i in range(first, last):
@@ -38,7 +37,7 @@ def _offer(key, ids, first, last, k):
             sift(key, ids, START, START, k, beats, np.int32(i))
 
 
-@njit(**_options)
+@compiled
 def _select(logits, k, key, ids):
     """``key``: the logits as partial_sort leaves them; ``ids[:k]``: whose the first k are.
 
@@ -64,7 +63,7 @@ def _select(logits, k, key, ids):
     sort_heap(key, ids, START, k)
 
 
-@njit(**_options)
+@compiled
 def _sum(key, n):
     """Sum of expf(key - key[0]) from left to right; ``key`` is used up.
 
@@ -88,13 +87,13 @@ def _sum(key, n):
     return total
 
 
-@njit(**_options)
+@compiled
 def _log(p):
     """logf, the lowest float for 0. Source: completion_token_output::logarithm, tools/server/server-task.cpp."""
     return _LOWEST if p == _ZERO else logf(p)
 
 
-@njit(types.float32(_CONST, types.int64, types.int64, _F, _I, _F), **_options)
+@entry(types.float32(_CONST, types.int64, types.int64, _F, _I, _F))
 def logprobs(logits, token, k, key, ids, values):
     """The logarithm of the token's probability; in ``ids[:k]`` and ``values[:k]`` the k most probable tokens and theirs.
 
@@ -110,7 +109,7 @@ def logprobs(logits, token, k, key, ids, values):
     return _log(expf(logits[token] - top) / total)
 
 
-@njit(types.void(_F, types.int64, _F, _I), **_options)
+@entry(types.void(_F, types.int64, _F, _I))
 def order_by_p(p, size, key, index):
     """``key`` and ``index``: ``p[:size]`` as std::sort orders it from largest to smallest, and the places they had."""
     for i in range(size):

@@ -16,13 +16,13 @@ Source: ggml_vec_dot_q1_0_q8_0, ggml-cpu/arch/x86/quants.c.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
 
+from . import types
 from .isa import W
 from .lanes import first_nans
 from .matmul import finish, part_start
+from .native import compiled, entry, kernel
 from .simd import ADDR, F32, FW, I8, I32, I64, IW, Emit, V, copy2, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
-from .team import kernel
 from .walk import is_wild, tame
 
 BLOCK, BYTES = 128, 18
@@ -144,7 +144,7 @@ _stack1 = _stack("q1_0_stack1", 2 * 4 * _SPAN1 * _TABLES + _GROUPS1 * 32 * W + 6
 _stackn = _stack("q1_0_stackn", _COLUMNS * (4 * _SPAN * _TABLES + _GROUPS * 32 * W) + 64)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp, intp, intp)")
 def _fill(tables, turned, y, blocks, first, last):
     """The tables of weight blocks first..last for the formed row at y, and those with turned signs where wanted."""
     d = y + 128 * blocks
@@ -154,7 +154,7 @@ def _fill(tables, turned, y, blocks, first, last):
             _build8_turned(turned + _TABLES * (a - 4 * first), y + 32 * a, d + 4 * a)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _tile(step, zeros, load, store, result, columns, span, turned, memory, args, y, stride, j, first, last):
     """Columns j.. of row groups first..last. The tables lie at `memory`, `turned` (0 or 1) sets more, the sums after them."""
     blocks = ld_i64(args, 2)
@@ -179,7 +179,7 @@ def _tile(step, zeros, load, store, result, columns, span, turned, memory, args,
                     finish(args, j + c, g, out[c])
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _one(memory, args, y, j, first, last):
     """Column j alone of row groups first..last."""
     if is_wild(y, 4 * ld_i64(args, 2)):
@@ -223,7 +223,7 @@ def gemm(args, chunk, thread):
                 j += 1
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -240,7 +240,7 @@ def pack(source, packed, rows, blocks, first, last):
                 st_i8(dst + _Q + (n // 4 * W + i) * 4, n % 4, byte)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: d or -d."""
     i = row % W

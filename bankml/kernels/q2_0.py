@@ -12,12 +12,11 @@ Source: ggml_vec_dot_q2_0_q8_0_generic, ggml-cpu/quants.c; the sums are contract
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit
 
 from .isa import VNNI, W
+from .native import compiled, entry, kernel
 from .nibbles import only, splat_bytes
 from .simd import F32, I8, I16, I32, IW, V, copy2, ld_f16, ld_i64, ld_u8, st_f32, st_i8
-from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
 
 BLOCK, BYTES = 64, 18
@@ -88,7 +87,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, _RATIO, TOTALS, None, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -106,7 +105,7 @@ def pack(source, packed, rows, blocks, first, last):
                     st_i8(dst + _Q + (p * W + i) * 4, e, byte)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (code - 1)*d, rounded."""
     i = row % W

@@ -14,14 +14,13 @@ Source: ggml_vec_dot_q2_K_q8_K, ggml-cpu/arch/x86/quants.c.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from . import lanes
 from .isa import VNNI, W
+from .native import compiled, entry, kernel
 from .quantize_k import SUMS16
 from .simd import I8, I16, I32, IW, V, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
 from .super_blocks import field, pair_sums, twice, zero
-from .team import kernel
 
 BLOCK, BYTES = 256, 84
 MINUS_OFFSET = 0
@@ -83,7 +82,7 @@ def gemm(args, chunk, thread):
     lanes.many_rows(_scratch, _clear, _begin, _lanes, _results, _TILE, _zeros, _step, _result, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -100,7 +99,7 @@ def pack(source, packed, rows, blocks, first, last):
                     copy4(dst + QUANTS + ((2 * lane + half) * W + i) * 4, src + 16 + 32 * half + 4 * lane)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (d*scale)*q - dmin*minimum, each rounded."""
     i = row % W

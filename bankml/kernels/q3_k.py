@@ -12,13 +12,12 @@ Source: ggml_vec_dot_q3_K_q8_K, ggml-cpu/arch/x86/quants.c.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from . import lanes
 from .isa import W
+from .native import compiled, entry, kernel
 from .simd import IW, copy2, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, st_f32, st_i8, st_i32
 from .super_blocks import field, ld_byte_pairs, scale_of_pair
-from .team import kernel
 
 BLOCK, BYTES = 256, 110
 MINUS_OFFSET = -4
@@ -61,7 +60,7 @@ def gemm(args, chunk, thread):
     lanes.many_rows(_scratch, _clear, _begin, _lanes, _results, _TILE, _zeros, _step, _result, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -85,7 +84,7 @@ def pack(source, packed, rows, blocks, first, last):
                 st_i32(at, 2 * W, third | (high & 0xC0C0C0C0))
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (d*scale)*(q-4), each rounded."""
     i = row % W

@@ -7,12 +7,10 @@ The activation row carries minus 8 times its sums, so nibbles are multiplied as 
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import W
+from .native import compiled, entry, kernel
 from .nibbles import less, nibble_words, only, pack_nibbles, row_first, signed_totals, total_block, unsigned_totals
 from .simd import copy2, ld_f16, ld_i64, ld_u8, st_f32
-from .team import kernel
 from .walk import TOTALS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 18
@@ -53,7 +51,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, TOTALS, _exact, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -65,7 +63,7 @@ def pack(source, packed, rows, blocks, first, last):
             pack_nibbles(src + 2, dst + 2 * W, i)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (nibble - 8)*d, rounded."""
     i = row % W

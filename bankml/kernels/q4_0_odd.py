@@ -7,9 +7,9 @@ Blocks, packing and dequantization are those of q4_0.py; here an output has eigh
 from __future__ import annotations
 
 from .isa import W
+from .native import kernel
 from .nibbles import hsum, lane_dots, less, nibble_words, offset_dot, row_first, signed_dot
 from .q4_0 import BLOCK, BYTES, MINUS_OFFSET, PACKED, get_rows, pack, unpack_row
-from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]

@@ -11,13 +11,11 @@ Source: ggml_vec_dot_q4_1_q8_1, ggml-cpu/arch/x86/quants.c; the sum of minima is
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import VNNI, W
 from .lanes import first_nan
+from .native import compiled, entry, kernel
 from .nibbles import row_first
 from .simd import F32, I32, IW, Emit, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
-from .team import kernel
 from .walk import SUMS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 20
@@ -72,7 +70,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -86,7 +84,7 @@ def pack(source, packed, rows, blocks, first, last):
                 copy4(dst + _Q + (j * W + i) * 4, src + 4 + 4 * j)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: d*nibble, rounded, plus m."""
     i = row % W

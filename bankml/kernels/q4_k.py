@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
 
+from . import types
 from .isa import VNNI, W
 from .matmul import finish, part_start
+from .native import compiled, entry, kernel
 from .quantize_k import RECORD, D, by_fours, is_wild
 from .simd import ADDR, F32, I8, I16, I32, I64, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .super_blocks import (
@@ -34,7 +35,6 @@ from .super_blocks import (
     separate,
     zero,
 )
-from .team import kernel
 
 BLOCK, BYTES = 256, 144
 MINUS_OFFSET = 0
@@ -120,7 +120,7 @@ def _four_records(E, _):
 _records = mk("q4_k_records", types.intp, (ADDR,), _four_records)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _any_wild(rows, stride, blocks):
     """Whether one of four rows has NaN or infinities."""
     return (
@@ -178,7 +178,7 @@ def gemm(args, chunk, thread):
             finish(args, j, g, _result1(one)[0])
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -195,7 +195,7 @@ def pack(source, packed, rows, blocks, first, last):
                 copy4(dst + QUANTS + (j * W + i) * 4, src + 16 + 4 * j)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (d*scale)*nibble - dmin*minimum, each rounded."""
     i = row % W

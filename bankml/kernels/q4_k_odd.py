@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from . import lanes
 from .isa import W
+from .native import kernel
 from .q4_k import BLOCK, BYTES, MINIMA, MINUS_OFFSET, PACKED, QUANTS, SCALES, get_rows, pack, unpack_row
 from .simd import IW
 from .super_blocks import field, ld_byte_pairs, ld_bytes, minima, scale_operand
-from .team import kernel
 
 __all__ = ["BLOCK", "BYTES", "MINUS_OFFSET", "PACKED", "gemm", "gemv", "get_rows", "pack", "unpack_row"]
 _TILE = 4

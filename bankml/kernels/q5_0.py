@@ -8,13 +8,11 @@ The activation row carries minus 16 times its sums.
 
 from __future__ import annotations
 
-from numba import njit
-
 from .fifth_bits import fifth, five_bit_words, pack_fifth
 from .isa import W
+from .native import compiled, entry, kernel
 from .nibbles import hsum, lane_dots, less, offset_dot, pack_nibbles, row_first, signed_dot
 from .simd import copy2, ld_f16, ld_i64, ld_u8, st_f32
-from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 22
@@ -49,7 +47,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, FOURS, None, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -62,7 +60,7 @@ def pack(source, packed, rows, blocks, first, last):
             pack_fifth(src + 2, dst + _HIGH, i)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (q - 16)*d, rounded."""
     i = row % W

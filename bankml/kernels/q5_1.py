@@ -10,14 +10,12 @@ Source: ggml_vec_dot_q5_1_q8_1, ggml-cpu/arch/x86/quants.c; the sum of minima is
 
 from __future__ import annotations
 
-from numba import njit
-
 from .fifth_bits import fifth, five_bit_words, pack_fifth
 from .isa import W
 from .lanes import first_nan
+from .native import compiled, entry, kernel
 from .nibbles import lane_dots, pack_nibbles, plain_dot, weight_first
 from .simd import F32, Emit, copy2, ld_f16, ld_i64, ld_u8, st_f32
-from .team import kernel
 from .walk import SUMS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 24
@@ -59,7 +57,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, _step1, _careful, _zeros1, _result1, PACKED, 1, SUMS, None, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -73,7 +71,7 @@ def pack(source, packed, rows, blocks, first, last):
             pack_fifth(src + 4, dst + _HIGH, i)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: q*d, rounded, plus m."""
     i = row % W

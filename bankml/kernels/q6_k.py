@@ -13,14 +13,13 @@ Source: ggml_vec_dot_q6_K_q8_K, ggml-cpu/arch/x86/quants.c.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from . import lanes
 from .isa import W
+from .native import compiled, entry, kernel
 from .quantize_k import SUMS16
 from .simd import IW, copy2, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, st_f32, st_i32
 from .super_blocks import field, ld_byte_pairs, pair_sums, scale_of_pair, shift
-from .team import kernel
 
 BLOCK, BYTES = 256, 210
 MINUS_OFFSET = 0
@@ -72,7 +71,7 @@ def gemm(args, chunk, thread):
     lanes.many_rows(_scratch, _clear, _begin, _lanes, _results, _TILE, _zeros, _step, _result, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -94,7 +93,7 @@ def pack(source, packed, rows, blocks, first, last):
                 st_i32(at, 2 * W, (low >> 4 & 0x0F0F0F0F) | (top & 0x30303030) | (fourth << 2 & 0xC0C0C0C0))
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (d*scale)*(q-32), each rounded."""
     i = row % W

@@ -11,12 +11,10 @@ Source: ggml_vec_dot_q8_0_q8_0, ggml-cpu/arch/x86/quants.c; tinyBLAS_Q0_AVX, lla
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import VNNI, W
+from .native import compiled, entry, kernel
 from .nibbles import hsum, lane_dots, less, offset_dot, row_first, signed_dot, weight_first
 from .simd import IW, copy2, ld_f16, ld_i64, ld_u8, st_f32, st_i8
-from .team import kernel
 from .walk import FOURS, many_rows, one_row, tile
 
 BLOCK, BYTES = 32, 34
@@ -61,7 +59,7 @@ def gemm(args, chunk, thread):
     many_rows(_stepn, _zerosn, _resultn, _COLUMNS, step1, careful_one, zeros1, result1, PACKED, 1, FOURS, None, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -75,7 +73,7 @@ def pack(source, packed, rows, blocks, first, last):
                     st_i8(dst + _Q + (j * W + i) * 4, e, ld_u8(src + 2, 4 * j + e) ^ FLIP)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: q*d, rounded."""
     i = row % W

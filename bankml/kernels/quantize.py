@@ -14,8 +14,9 @@ Source: quantize_row_q8_0, quantize_row_q8_1, ggml-cpu/arch/x86/quants.c (AVX2 b
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
 
+from . import types
+from .native import compiled
 from .simd import ADDR, F16, F32, I8, I16, I32, V, mk, st_i32
 
 BLOCK = 32
@@ -93,7 +94,7 @@ round_f16_by_code = mk("round_f16_by_code", types.float32, (types.float32,), _ha
 _q8_block = mk("_q8_block", types.void, (ADDR,) * 8, _block)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def quantize_row(x, k, packed, minus_offset):
     """Quantize k floats at x into a packed row; `minus_offset` is minus the weights' offset (0, -128, ...)."""
     blocks = k // 32

@@ -13,9 +13,10 @@ from math import isnan
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
 
-from .simd import ADDR, F32, I8, I32, V, ld_f32, mk, st_f32
+from . import types
+from .native import compiled
+from .simd import ADDR, F32, I8, I32, V, bits32, float32, ld_f32, mk, st_f32, stack_array
 
 
 def _sixteen(E, x, scale, q):
@@ -33,17 +34,24 @@ def _sixteen(E, x, scale, q):
 
 _quants = mk("_by_fours_16", types.void, (ADDR, types.float32, ADDR), _sixteen)
 
+_stack_eight = stack_array(8)
 
-@njit(nogil=True, error_model="numpy")
+
+@compiled
 def _larger(a, b):
     return a if a > b else b
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled
+def _of_two(largest, lane):
+    return _larger(float32(largest[lane + 4]), float32(largest[lane]))
+
+
+@compiled("void(intp, intp, intp)")
 def quantize_by_fours(x, q, d):
     """Quantize 256 floats at x: int8 q[256], and the scale at d."""
-    largest = np.zeros(8, np.float32)
-    positive = np.zeros(8, np.bool_)
+    # The bits of each lane's largest magnitude, and whether it stands there with a positive sign.
+    largest, positive = _stack_eight(0), _stack_eight(0)
     for lane in range(8):
         top = abs(ld_f32(x, lane))
         for part in range(8):
@@ -52,18 +60,20 @@ def quantize_by_fours(x, q, d):
                 if i > 0:
                     top = _larger(top, abs(ld_f32(x, 8 * i + lane)))
             if before != top:
-                positive[lane] = False
+                positive[lane] = 0
             for i in range(4 * part, 4 * part + 4):
                 if top == ld_f32(x, 8 * i + lane):
-                    positive[lane] = True
-        largest[lane] = top
-    four = [_larger(largest[i + 4], largest[i]) for i in range(4)]
-    top = _larger(_larger(four[0], four[2]), _larger(four[1], four[3]))
+                    positive[lane] = 1
+        largest[lane] = bits32(top)
+    top = _larger(
+        _larger(_of_two(largest, 0), _of_two(largest, 2)),
+        _larger(_of_two(largest, 1), _of_two(largest, 3)),
+    )
     scale, inverse = np.float32(0.0), np.float32(0.0)
     if top != 0:
         scale = np.float32(127.0) / top
         for lane in range(8):
-            if positive[lane] and largest[lane] == top:
+            if positive[lane] and float32(largest[lane]) == top:
                 scale = np.float32(-127.0) / top
                 break
         inverse = scale if isnan(scale) else np.float32(1.0) / scale

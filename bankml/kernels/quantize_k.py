@@ -21,9 +21,10 @@ Source: quantize_row_q8_K_ref, ggml-quants.c, compiled without FMA.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from . import types
 from .isa import VNNI
+from .native import compiled
 from .quantize_by_fours import quantize_by_fours
 from .simd import ADDR, F32, I8, I16, I32, V, copy4, ld_f32, ld_i8, ld_i32, mk, st_f32, st_i8, st_i32, tup
 
@@ -97,7 +98,7 @@ def _by_32(E, record):
 _sums32 = mk("_q8k_sums32", types.void, (ADDR,), _by_32)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def quantize_row(x, k, packed, minus_offset):
     """Quantize k floats at x into records; `minus_offset` is minus the weights' offset (0, -4, -128)."""
     any_wild = 0
@@ -129,13 +130,13 @@ def quantize_row(x, k, packed, minus_offset):
     st_i32(packed + k // 256 * 576, 0, any_wild)
 
 
-@njit("intp(intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("intp(intp, intp)")
 def is_wild(row, blocks):
     """Whether a packed row of so many blocks has NaN or infinities."""
     return ld_i32(row + 576 * blocks, 0) != 0
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def by_fours(record, stride, to):
     """Copy the records of one block of four rows, with what the reference quantizes otherwise four rows at a time."""
     for c in range(4):

@@ -7,12 +7,11 @@ Source: ggml_rope_cache_init, rope_yarn, rotate_pairs, ggml-cpu/ops.cpp.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .libm import logf, powf, sincosf
+from .native import compiled, entry, kernel
 from .rows import rms_norm_row
 from .simd import fma32, ld_f32, ld_i64, st_f16, st_f32
-from .team import kernel
 
 # Keys are stored transposed in blocks of this many cells, so that a vector lane is a cell.
 CELL_BLOCK = 16
@@ -41,12 +40,7 @@ FIELDS = 20
 CELLS, Q_NORM, K_NORM, EPSILON = range(16, 20)
 
 
-@njit(
-    "void(float32, float32, intp, float32, float32, float32, float32, intp, intp, intp, intp)",
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@entry("void(float32, float32, intp, float32, float32, float32, float32, intp, intp, intp, intp)")
 def fill_table(step, freq_scale, factors, ext_factor, attn_factor, low, high, rot, first, last, table):
     """cos and sin of every pair for positions first..last: float32 table[position][pair][2].
 
@@ -74,7 +68,7 @@ def fill_table(step, freq_scale, factors, ext_factor, attn_factor, low, high, ro
             theta = theta * step
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def rotate(x, rot, neox, table):
     """Rotate one head in place by a row of the table."""
     half = rot // 2
@@ -122,13 +116,13 @@ def rope_store(args, chunk, thread):
                 st_f16(vc, d, ld_f32(v, h * dim + d))
 
 
-@njit("float32(float32, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("float32(float32, intp)")
 def theta_scale(base, rot):
     """base^(-2/rot)."""
     return powf(base, np.float32(-2.0) / np.float32(rot))
 
 
-@njit("float32(float32)", cache=True, nogil=True, error_model="numpy")
+@entry("float32(float32)")
 def logf_of(x):
     """libm.logf."""
     return logf(x)

@@ -7,19 +7,16 @@ one of the ``FORM_*`` below. Buffers hold float32 rows whose strides are counted
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numba import njit
 
 from . import quantize, quantize_k
 from .isa import W
 from .libm import expf
 from .mathf import vswiglu
+from .native import compiled, kernel
 from .quantize import quantize_row, round_f16_by_code
 from .quantize_k import quantize_row as quantize_row_k
-from .simd import ld_f32, ld_i64, round_bf16, round_f16, st_f32, vld, vmul, vsplat, vst
-from .team import kernel
+from .simd import ld_f32, ld_i64, round_bf16, round_f16, sqrt32, st_f32, vld, vmul, vsplat, vst
 
 FORM_F32, FORM_F16, FORM_BF16, FORM_Q8, FORM_Q8K = range(5)
 
@@ -51,7 +48,7 @@ def formed_bytes(form: int, k: int) -> int:
     return quantize_k.row_bytes(k) if form == FORM_Q8K else 4 * k + 64
 
 
-@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp, intp)")
 def form_row(x, k, to, form, minus_offset):
     """Write k floats at x in the form that a product reads."""
     if form == 3:
@@ -72,7 +69,7 @@ def form_row(x, k, to, form, minus_offset):
             st_f32(to, i, ld_f32(x, i))
 
 
-@njit("void(intp, intp, float32, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, float32, intp, intp)")
 def rms_norm_row(x, k, epsilon, weight, y):
     """y = x / rms(x) * weight: squares in float32, summed in order in float64.
 
@@ -83,7 +80,7 @@ def rms_norm_row(x, k, epsilon, weight, y):
         v = ld_f32(x, i)
         total += np.float64(v * v)
     mean = np.float32(total / np.float64(k))
-    scale = np.float32(1.0) / np.float32(math.sqrt(np.float32(mean + epsilon)))
+    scale = np.float32(1.0) / sqrt32(np.float32(mean + epsilon))
     factor = vsplat(scale)
     i = 0
     while i + W <= k:
@@ -94,7 +91,7 @@ def rms_norm_row(x, k, epsilon, weight, y):
         i += 1
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def swiglu_row(gate, up, k, y):
     """y = silu(gate) * up, with ggml's exponential, and the C library's for the last k % 8 values."""
     i = 0
@@ -109,14 +106,14 @@ def swiglu_row(gate, up, k, y):
             st_f32(y, t, g / (np.float32(1.0) + expf(-g)) * ld_f32(up, t))
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def _form(args, row, thread):
     """Form one row of X."""
     to = ld_i64(args, 3) + thread * ld_i64(args, 4) + row * ld_i64(args, 5)
     form_row(ld_i64(args, 0) + 4 * row * ld_i64(args, 1), ld_i64(args, 2), to, ld_i64(args, 6), ld_i64(args, 7))
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def _norm(args, row, thread):
     """Norm one row of X, then form it."""
     k = ld_i64(args, 2)
@@ -126,7 +123,7 @@ def _norm(args, row, thread):
     form_row(normed, k, to, ld_i64(args, 6), ld_i64(args, 7))
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp)")
 def _swiglu(args, row, thread):
     """SwiGLU of one row of X (gate) and Y (up), then form it."""
     k = ld_i64(args, 2)

@@ -11,9 +11,11 @@ Source: src/llama-sampler.cpp.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from bankml.kernels import types
 from bankml.kernels.libm import expf, logf
+from bankml.kernels.native import compiled, entry
+from bankml.kernels.simd import stack_array
 from bankml.kernels.sorting import START, make_heap, partial_sort, sift, sort, sort_heap
 
 SIZE, SORTED, SELECTED = 0, 1, 2
@@ -27,14 +29,14 @@ HEAP_LIMIT = 128
 
 _LAZY = np.int64(256)
 _BLOCK = 64
+_stack_count, _stack_start = stack_array(128), stack_array(129)
 
-_F = types.Array(types.float32, 1, "C")
-_CONST = types.Array(types.float32, 1, "C", readonly=True)
-_I = types.Array(types.int32, 1, "C")
-_S = types.Array(types.int64, 1, "C")
-_MT = types.Array(types.uint32, 1, "C")
+_F = types.float32[::1]
+_CONST = types.float32[::1]
+_I = types.int32[::1]
+_S = types.int64[::1]
+_MT = types.uint32[::1]
 
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 _INF = np.float32(np.inf)
 _ZERO = np.float32(0)
@@ -46,7 +48,7 @@ _INT_MIN = np.float32(-2147483648)
 _INT_END = np.float32(2147483648)
 
 
-@njit(types.void(_MT, types.uint32), **_options)
+@entry(types.void(_MT, types.uint32))
 def mt_seed(mt, seed):
     """Start the generator from a seed. Source: std::mt19937, ISO C++ [rand.eng.mers]."""
     mt[0] = seed
@@ -56,7 +58,7 @@ def mt_seed(mt, seed):
     mt[624] = 624
 
 
-@njit(**_options)
+@compiled(types.uint32(_MT))
 def mt_next(mt):
     """The next 32-bit output of the generator."""
     if mt[624] == 624:
@@ -73,7 +75,7 @@ def mt_next(mt):
     return np.uint32(y ^ (y >> np.uint32(18)))
 
 
-@njit(**_options)
+@compiled
 def uniform(mt):
     """A double in [0, 1) from two outputs, the low word first. Source: libstdc++'s generate_canonical<double, 53>."""
     low = np.float64(mt_next(mt))
@@ -82,14 +84,14 @@ def uniform(mt):
     return drawn if drawn < 1.0 else 0.9999999999999999
 
 
-@njit(**_options)
+@compiled
 def uniform_float(mt):
     """A float in [0, 1) from one output. Source: libstdc++'s generate_canonical<float, 24>."""
     drawn = np.float32(mt_next(mt)) / np.float32(4294967296.0)
     return drawn if drawn < _ONE else np.float32(0.99999994)
 
 
-@njit(types.void(_CONST, _I, _F, _S), **_options)
+@entry(types.void(_CONST, _I, _F, _S))
 def load(logits, ids, logit, state):
     """All tokens are candidates, in the order of their ids. Source: set_logits, common/sampling.cpp."""
     n = logits.shape[0]
@@ -99,7 +101,7 @@ def load(logits, ids, logit, state):
     state[SIZE], state[SORTED], state[SELECTED] = n, 0, -1
 
 
-@njit(**_options)
+@compiled
 def _offer(logits, first, last, k, ids, logit):
     """Let each of ``logits[first:last]`` that beats the root of the heap of k replace it."""
     for i in range(first, last):
@@ -107,7 +109,7 @@ def _offer(logits, first, last, k, ids, logit):
             sift(logit, ids, START, START, k, logits[i], np.int32(i))
 
 
-@njit(types.void(_CONST, types.int64, _I, _F, _S), **_options)
+@entry(types.void(_CONST, types.int64, _I, _F, _S))
 def load_top_k(logits, k, ids, logit, state):
     """``load`` and ``top_k`` for 1 <= k <= 128 in one pass that writes only what is kept.
 
@@ -134,7 +136,7 @@ def load_top_k(logits, k, ids, logit, state):
     state[SIZE], state[SORTED], state[SELECTED] = k, 1, -1
 
 
-@njit(**_options)
+@compiled
 def _bucket(x):
     """The bucket of a logit: 128 of them over [-10, 10]; what no int holds goes to the lowest, as cvttss2si makes it."""
     scaled = _BUCKET_SCALE * x + _BUCKET_SHIFT
@@ -143,13 +145,13 @@ def _bucket(x):
     return min(max(np.int64(scaled), 0), 127)
 
 
-@njit(**_options)
+@compiled
 def sort_top_buckets(logit, size, k, key, index):
     """``sort_top`` by buckets whatever k is, as top-p asks for its first 256.
 
     Source: llama_token_data_array_partial_sort.
     """
-    count = np.zeros(128, np.int64)
+    count = _stack_count(0)
     for i in range(size):
         count[_bucket(logit[i])] += 1
     have = 0
@@ -159,10 +161,9 @@ def sort_top_buckets(logit, size, k, key, index):
         if have >= k:
             break
         lowest -= 1
-    start = np.zeros(129, np.int64)
+    start, place = _stack_start(0), _stack_start(0)
     for b in range(126, -1, -1):
-        start[b] = start[b + 1] + count[b + 1]
-    place = start.copy()
+        start[b] = place[b] = start[b + 1] + count[b + 1]
     for i in range(size):
         b = _bucket(logit[i])
         if b >= lowest:
@@ -175,7 +176,7 @@ def sort_top_buckets(logit, size, k, key, index):
     return have
 
 
-@njit(**_options)
+@compiled
 def sort_top(logit, size, k, key, index):
     """Into ``key`` and ``index``: the largest k of ``logit[:size]`` in order, with their places; returns how many were moved.
 
@@ -190,19 +191,18 @@ def sort_top(logit, size, k, key, index):
     return sort_top_buckets(logit, size, k, key, index)
 
 
-@njit(**_options)
+@compiled
 def _take(ids, logit, p, n, key, index):
-    """The candidates become those at ``index[:n]``, whose logits are ``key[:n]``."""
-    new_ids = np.empty(n, np.int32)
-    new_p = np.empty(n, np.float32)
+    """The candidates become those at ``index[:n]``, whose logits are ``key[:n]``; both are used up."""
     for i in range(n):
-        new_ids[i] = ids[index[i]]
-        new_p[i] = p[index[i]]
+        logit[i] = key[i]
+        key[i] = p[index[i]]
+        index[i] = ids[index[i]]
     for i in range(n):
-        ids[i], p[i], logit[i] = new_ids[i], new_p[i], key[i]
+        ids[i], p[i] = index[i], key[i]
 
 
-@njit(**_options)
+@compiled
 def keep_top(ids, logit, p, state, k, key, index):
     """Sort and keep the largest k. Source: llama_token_data_array_partial_sort_inplace."""
     sort_top(logit, state[SIZE], k, key, index)
@@ -210,7 +210,7 @@ def keep_top(ids, logit, p, state, k, key, index):
     state[SIZE], state[SORTED] = k, 1
 
 
-@njit(types.void(_I, _F, _F, _S, types.int64, _F, _I), **_options)
+@entry(types.void(_I, _F, _F, _S, types.int64, _F, _I))
 def top_k(ids, logit, p, state, k, key, index):
     """Keep the k largest logits, in order. Source: llama_sampler_top_k_impl."""
     if k <= 0:
@@ -221,7 +221,7 @@ def top_k(ids, logit, p, state, k, key, index):
     state[SIZE] = k
 
 
-@njit(**_options)
+@compiled
 def _largest(logit, state):
     """The largest logit: the first where they are sorted."""
     top = logit[0]
@@ -231,7 +231,7 @@ def _largest(logit, state):
     return top
 
 
-@njit(**_options)
+@compiled
 def softmax(logit, p, state):
     """p_i = exp(l_i - max) / sum, the sum in single precision from left to right. Source: llama_sampler_softmax_impl."""
     top = _largest(logit, state)
@@ -243,7 +243,7 @@ def softmax(logit, p, state):
         p[i] /= total
 
 
-@njit(**_options)
+@compiled
 def sorted_softmax(ids, logit, p, state, key, index):
     """``softmax`` after sorting. Source: llama_sampler_softmax_impl with do_sort."""
     if not state[SORTED]:
@@ -251,7 +251,7 @@ def sorted_softmax(ids, logit, p, state, key, index):
     softmax(logit, p, state)
 
 
-@njit(types.void(_I, _F, _F, _S, types.float32, types.int64, _F, _I), **_options)
+@entry(types.void(_I, _F, _F, _S, types.float32, types.int64, _F, _I))
 def top_p(ids, logit, p, state, limit, min_keep, key, index):
     """Keep the largest candidates until their probabilities reach ``limit``.
 
@@ -288,7 +288,7 @@ def top_p(ids, logit, p, state, limit, min_keep, key, index):
     state[SIZE] = last
 
 
-@njit(types.void(_I, _F, _F, _S, types.float32, types.int64, _F, _I), **_options)
+@entry(types.void(_I, _F, _F, _S, types.float32, types.int64, _F, _I))
 def min_p(ids, logit, p, state, limit, min_keep, key, index):
     """Keep candidates whose probability is at least ``limit`` of the largest: logit >= max + logf(limit).
 
@@ -321,7 +321,7 @@ def min_p(ids, logit, p, state, limit, min_keep, key, index):
     state[SIZE] = at
 
 
-@njit(types.void(_F, _S, types.float32), **_options)
+@entry(types.void(_F, _S, types.float32))
 def temperature(logit, state, t):
     """Divide the logits by t; t <= 0 leaves only the first of the largest. Source: llama_sampler_temp_impl."""
     size = state[SIZE]
@@ -340,7 +340,7 @@ def temperature(logit, state, t):
         logit[i] /= t
 
 
-@njit(types.int64(_I, _F, _F, _S, _MT), **_options)
+@entry(types.int64(_I, _F, _F, _S, _MT))
 def dist(ids, logit, p, state, mt):
     """Select a candidate with its probability and return its id; p is normalized. One draw, even among one.
 

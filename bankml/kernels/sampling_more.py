@@ -7,9 +7,10 @@ Source: src/llama-sampler.cpp.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from . import types
 from .libm import exp, log2f, logf, pow, powf
+from .native import compiled, entry
 from .sampling import (
     _F,
     _I,
@@ -31,9 +32,8 @@ from .sampling import (
     uniform,
     uniform_float,
 )
+from .simd import sqrt32
 from .sorting import START, sort
-
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 _MIROSTAT_TOKENS = 100
 _TWO = np.float32(2)
@@ -42,14 +42,15 @@ _PEAK = np.float32(5)
 _SHARPNESS = np.float32(10)
 
 
-@njit(types.void(_I, _F, _S, _I, _F), **_options)
-def add_bias(ids, logit, state, tokens, biases):
+@entry(types.void(_I, _F, _S, _I, _F, _I))
+def add_bias(ids, logit, state, tokens, biases, sought):
     """Add to the logit of each named token; a token that is not at the place of its id is searched, its first entry counts.
+
+    ``sought`` is room for as many.
 
     Source: llama_sampler_logit_bias_apply.
     """
     size = state[SIZE]
-    sought = np.empty(tokens.shape[0], np.int64)
     n = 0
     for b in range(tokens.shape[0]):
         token = tokens[b]
@@ -67,7 +68,7 @@ def add_bias(ids, logit, state, tokens, biases):
                 break
 
 
-@njit(types.void(_I, _F, _S, _I, types.float32, types.float32, types.float32), **_options)
+@entry(types.void(_I, _F, _S, _I, types.float32, types.float32, types.float32))
 def penalties(ids, logit, state, counts, repeat, frequency, presence):
     """Push down tokens of the window: x or / ``repeat`` by sign, then less count x ``frequency`` + ``presence``.
 
@@ -87,7 +88,7 @@ def penalties(ids, logit, state, counts, repeat, frequency, presence):
     state[SORTED] = 0
 
 
-@njit(types.void(_F, _S, types.float32), **_options)
+@entry(types.void(_F, _S, types.float32))
 def top_n_sigma(logit, state, n):
     """Logits below max - n x deviation become -inf. The sums are single; a square is double and added to its sum as such.
 
@@ -110,14 +111,14 @@ def top_n_sigma(logit, state, n):
         if logit[i] != -_INF:
             away = np.float64(np.float32(logit[i] - mean))
             squares = np.float32(np.float64(squares) + away * away)
-    deviation = np.sqrt(np.float32(squares / np.float32(valid))) if valid > 0 else _ZERO
+    deviation = sqrt32(np.float32(squares / np.float32(valid))) if valid > 0 else _ZERO
     floor = top - n * deviation
     for i in range(size):
         if logit[i] < floor:
             logit[i] = -_INF
 
 
-@njit(types.void(_I, _F, _F, _S, types.float32, types.int64, _F, _I), **_options)
+@entry(types.void(_I, _F, _F, _S, types.float32, types.int64, _F, _I))
 def typical(ids, logit, p, state, limit, min_keep, key, index):
     """Keep the candidates whose surprise is nearest to the entropy, up to a total probability above ``limit``.
 
@@ -150,7 +151,7 @@ def typical(ids, logit, p, state, limit, min_keep, key, index):
     state[SIZE], state[SORTED] = last, 0
 
 
-@njit(types.void(_I, _F, _F, _S, types.float32, types.float32, types.float32, _F, _I), **_options)
+@entry(types.void(_I, _F, _F, _S, types.float32, types.float32, types.float32, _F, _I))
 def dynamic_temperature(ids, logit, p, state, t, delta, exponent, key, index):
     """A temperature in [t - delta, t + delta] by the entropy of the candidates, for delta > 0.
 
@@ -178,7 +179,7 @@ def dynamic_temperature(ids, logit, p, state, t, delta, exponent, key, index):
         p[i] = np.float32(np.float64(p[i]) / total)
 
 
-@njit(types.void(_I, _F, _F, _S, types.float32, types.float32, types.int64, _MT, _F, _I), **_options)
+@entry(types.void(_I, _F, _F, _S, types.float32, types.float32, types.int64, _MT, _F, _I))
 def xtc(ids, logit, p, state, probability, threshold, min_keep, mt, key, index):
     """With ``probability``, drop all candidates of at least ``threshold`` but the least probable of them.
 
@@ -201,7 +202,7 @@ def xtc(ids, logit, p, state, probability, threshold, min_keep, mt, key, index):
         state[SIZE] = size - last
 
 
-@njit(**_options)
+@compiled
 def _discrete(p, size, mt):
     """A place drawn by weight. Source: libstdc++'s discrete_distribution, as llama_sample_dist uses it."""
     if size < 2:
@@ -218,12 +219,12 @@ def _discrete(p, size, mt):
     return size - 1
 
 
-@njit(**_options)
+@compiled
 def _learn(mu, p, at, tau, eta):
     mu[0] = mu[0] - eta * (-log2f(p[at]) - tau)
 
 
-@njit(types.int64(_I, _F, _F, _S, types.int64, types.float32, types.float32, _F, _MT, _F, _I), **_options)
+@entry(types.int64(_I, _F, _F, _S, types.int64, types.float32, types.float32, _F, _MT, _F, _I))
 def mirostat(ids, logit, p, state, n_vocab, tau, eta, mu, mt, key, index):
     """Select with a top-k that steers the surprise towards ``tau``; ``mu`` learns.
 
@@ -248,7 +249,7 @@ def mirostat(ids, logit, p, state, n_vocab, tau, eta, mu, mt, key, index):
     return ids[at]
 
 
-@njit(types.int64(_I, _F, _F, _S, types.float32, types.float32, _F, _MT, _F, _I), **_options)
+@entry(types.int64(_I, _F, _F, _S, types.float32, types.float32, _F, _MT, _F, _I))
 def mirostat_v2(ids, logit, p, state, tau, eta, mu, mt, key, index):
     """Select among the candidates whose surprise is at most ``mu``, which learns towards ``tau``.
 
@@ -266,7 +267,7 @@ def mirostat_v2(ids, logit, p, state, tau, eta, mu, mt, key, index):
     return ids[at]
 
 
-@njit(types.void(_I, types.int64, types.int64, _I), **_options)
+@entry(types.void(_I, types.int64, types.int64, _I))
 def repeat_lengths(recent, n, limit, lengths):
     """How long the end of the window is repeated before each of its places, at most ``limit``.
 
@@ -300,19 +301,19 @@ def repeat_lengths(recent, n, limit, lengths):
             right = i - 1
 
 
-@njit(types.float32(types.float32), **_options)
+@entry(types.float32(types.float32))
 def single_log(x):
     """libm.logf."""
     return logf(x)
 
 
-@njit(types.float64(types.float64, types.float64), **_options)
+@entry(types.float64(types.float64, types.float64))
 def double_power(x, y):
     """libm.pow, for x from 1 and y from 0."""
     return pow(x, y)
 
 
-@njit(types.int64(_I, _F, _F, _S, types.float32, _F, _F, _MT), **_options)
+@entry(types.int64(_I, _F, _F, _S, types.float32, _F, _F, _MT))
 def adaptive_p(ids, logit, p, state, target, average, original, mt):
     """Select with a preference for candidates whose probability is near to what brings the running average to ``target``.
 

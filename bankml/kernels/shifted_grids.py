@@ -9,11 +9,11 @@ Source: ggml_vec_dot_iq1_s_q8_K, ggml_vec_dot_iq1_m_q8_K, ggml-cpu/arch/x86/quan
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from . import lanes, panels
 from .grid_blocks import code_of, codes_at, group_codes, lane_address, lane_scales
 from .isa import W
+from .native import compiled
 from .simd import I16, I32, V, ld_f16, ld_i64, ld_u8, st_f32
 from .super_blocks import byte_mask
 
@@ -67,7 +67,7 @@ def steps(name, small, pairs, positive, *, extra, begin, lane, end):
     return zeros, step, result, *tile, *one
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def unpack_rows(small, scales, shifts, first, step, packed_size, args, chunk):
     """Dequantize the rows that `Y` names: d/8 times the integer scale*(8*value+-1), exact.
 

@@ -8,12 +8,12 @@ Source: ggml_vec_dot_iq2_*_q8_K, ggml_vec_dot_iq3_*_q8_K, ggml-cpu/arch/x86/quan
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from . import lanes, panels
 from .grid_blocks import code_of, codes_at, group_codes, lane_address, lane_scales, scale_of, scale_pairs
 from .grids import SIGNS
 from .isa import VNNI, W
+from .native import compiled
 from .nibbles import look_up
 from .simd import F32, ld_f16, ld_i64, st_f32
 
@@ -64,21 +64,21 @@ def steps(name, grid, bits, small, unit):
     return zeros, step, result, *tile, *one
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def take_sevens(more, codes, n, bit):
     """Add the signs of weights n to n+31: four times seven bits, each eighth being their parity."""
     for part in range(4):
         take_signs(SIGNS[more >> 7 * part & 127], codes, n + 8 * part, bit)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def take_signs(signs, codes, n, bit):
     """Add the signs of weights n to n+7."""
     for j in range(8):
         codes[n + j] |= (signs >> j & 1) << bit
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def unpack_rows(values, small, bits, unit, packed_size, args, chunk):
     """Dequantize the rows that `Y` names: d*unit times the integer scale*magnitude, exact, then the sign, which NaN takes too."""
     packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)

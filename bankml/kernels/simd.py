@@ -9,11 +9,10 @@ a product and a sum stay two roundings unless ``fma`` is written.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import types
-from numba.core.datamodel import models
-from numba.core.extending import intrinsic, register_model
 
+from . import types
 from .isa import VNNI, W
+from .native import Intrinsic
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -25,31 +24,17 @@ def V(element, lanes):  # noqa: N802 - reads as a type
     return ir.VectorType(element, lanes)
 
 
-class VecType(types.Type):
-    """A numba value that lives in a vector register; it can not leave compiled code."""
+# What a vector may hold, by the name that its type gives.
+ELEMENTS = {"f32": F32, "f64": F64, "i32": I32, "i8": I8}
 
-    def __init__(self, element: str, lanes: int):
-        self.element, self.lanes = element, lanes
-        super().__init__(name=f"{element}x{lanes}")
-
-
-_ELEMENTS = {"f32": F32, "f64": F64, "i32": I32, "i8": I8}
-
-
-@register_model(VecType)
-class _VecModel(models.PrimitiveModel):
-    def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, ir.VectorType(_ELEMENTS[fe_type.element], fe_type.lanes))
-
-
-f32x8 = VecType("f32", 8)
-f32xw = VecType("f32", W)
+f32x8 = types.Vector("f32", 8)
+f32xw = types.Vector("f32", W)
 FW, IW = V(F32, W), V(I32, W)
 
 
 def tup(element, count):
-    """numba's homogeneous tuple: `count` values that stay in registers."""
-    return types.UniTuple(element, count)
+    """`count` values that stay in registers."""
+    return types.Tuple((element,) * count)
 
 
 class Emit:
@@ -139,6 +124,10 @@ class Emit:
     def fma(self, a, b, c):
         """a*b+c with one rounding."""
         return self._overloaded("fma", a.type, [a, b, c])
+
+    def sqrt(self, a):
+        """The square root, correctly rounded."""
+        return self._overloaded("sqrt", a.type, [a])
 
     def fabs(self, a):
         """|a|."""
@@ -244,20 +233,31 @@ class Emit:
         """numba's void."""
         return self.context.get_dummy_value()
 
+    def stack_array(self, count):
+        """The compiler's array of `count` zeros of int64 in the function's frame."""
+        from numba.np import arrayobj
+
+        ty = ir.ArrayType(I64, count)
+        with self.b.goto_entry_block():
+            data = self.b.alloca(ty)
+        self.b.store(ir.Constant(ty, None), data)
+        array = arrayobj.make_array(self.sig.return_type)(self.context, self.b)
+        first = self.b.bitcast(data, I64.as_pointer())
+        arrayobj.populate_array(
+            array, data=first, shape=[self.i64(count)], strides=[self.i64(8)], itemsize=self.i64(8), meminfo=None
+        )
+        return array._getvalue()
+
 
 def mk(name, ret, args, emit):
     """An intrinsic of fixed types from an emitter ``emit(E, *ir_values)``."""
-    signature = ret(*args)
+    return Intrinsic(name, ret(*args), emit)
 
-    def codegen(context, builder, sig, values):
-        out = emit(Emit(context, builder, sig), *values)
-        return context.get_dummy_value() if out is None else out
 
-    names = ", ".join(f"a{i}" for i in range(len(args)))
-    scope = {"signature": signature, "codegen": codegen}
-    # numba reads an intrinsic's arity from its source, so the function is written out.
-    exec(f"def {name}(typingctx, {names}):\n    return signature, codegen\n", scope)  # noqa: S102
-    return intrinsic(scope[name])
+def stack_array(count):
+    """An intrinsic ``f(0)``: an array of `count` zeros in the frame of the function that calls it."""
+
+    return mk(f"stack_array_{count}", types.int64[::1], (ADDR,), lambda E, _: E.stack_array(count))
 
 
 def _scalar_load(ty, wide=None):
@@ -303,6 +303,7 @@ copy2 = mk("copy2", types.void, (ADDR, ADDR), lambda E, dst, src: E.st(E.ld(I16,
 
 fma32 = mk("fma32", types.float32, (types.float32,) * 3, lambda E, a, b, c: E.fma(a, b, c))
 fma64 = mk("fma64", types.float64, (types.float64,) * 3, lambda E, a, b, c: E.fma(a, b, c))
+sqrt32 = mk("sqrt32", types.float32, (types.float32,), lambda E, a: E.sqrt(a))
 # The bits of a float as a number, and back from the low bits of one.
 bits32 = mk("bits32", types.int64, (types.float32,), lambda E, a: E.b.zext(E.b.bitcast(a, I32), I64))
 float32 = mk("float32", types.float32, (types.int64,), lambda E, a: E.b.bitcast(E.b.trunc(a, I32), F32))

@@ -11,17 +11,21 @@ Source: GCC's libstdc++, bits/stl_heap.h and bits/stl_algo.h (the same since GCC
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from bankml.kernels import types
+from bankml.kernels.native import compiled
+from bankml.kernels.simd import stack_array
+
+_KEYS, _PLACES = types.float32[::1], types.int32[::1]
 
 START = np.int64(0)
 """Place 0. A plain 0 is a type of its own to numba, and would have every function here compiled once more."""
 
 _INSERTION = 16  # _S_threshold of stl_algo.h
+_stack_todo = stack_array(3 * 128)
 
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-
-@njit(**_options)
+@compiled
 def sift(key, index, first, hole, length, k, i):
     """Put (k, i) into the heap ``[first, first + length)`` whose smallest key is its root, starting at ``hole``.
 
@@ -51,7 +55,7 @@ def sift(key, index, first, hole, length, k, i):
     index[first + hole] = i
 
 
-@njit(**_options)
+@compiled
 def make_heap(key, index, first, last):
     """Heap of ``[first, last)``. Source: __make_heap."""
     length = last - first
@@ -63,7 +67,7 @@ def make_heap(key, index, first, last):
         parent -= 1
 
 
-@njit(**_options)
+@compiled
 def sort_heap(key, index, first, last):
     """The heap ``[first, last)`` in order. Source: __sort_heap, __pop_heap."""
     while last - first > 1:
@@ -73,7 +77,7 @@ def sort_heap(key, index, first, last):
         sift(key, index, first, START, last - first, k, i)
 
 
-@njit(**_options)
+@compiled(types.void(_KEYS, _PLACES, types.int64, types.int64, types.int64))
 def partial_sort(key, index, first, middle, last):
     """The largest ``middle - first`` of ``[first, last)`` in order at its front; the rest as evictions left it.
 
@@ -93,13 +97,13 @@ def partial_sort(key, index, first, middle, last):
     sort_heap(key, index, first, middle)
 
 
-@njit(**_options)
+@compiled
 def _swap(key, index, a, b):
     key[a], key[b] = key[b], key[a]
     index[a], index[b] = index[b], index[a]
 
 
-@njit(**_options)
+@compiled
 def _insert_back(key, index, at, floor):
     """Move the element at ``at`` down to its place. Source: __unguarded_linear_insert; ``floor`` only guards against NaN."""
     k, i = key[at], index[at]
@@ -109,7 +113,7 @@ def _insert_back(key, index, at, floor):
     key[at], index[at] = k, i
 
 
-@njit(**_options)
+@compiled
 def _insertion_sort(key, index, first, last):
     """Source: __insertion_sort."""
     for at in range(first + 1, last):
@@ -122,7 +126,7 @@ def _insertion_sort(key, index, first, last):
             _insert_back(key, index, at, first)
 
 
-@njit(**_options)
+@compiled
 def _partition(key, index, first, last):
     """Where ``[first, last)`` is cut after its pivot went to the front.
 
@@ -149,7 +153,7 @@ def _partition(key, index, first, last):
         low += 1
 
 
-@njit(**_options)
+@compiled(types.void(_KEYS, _PLACES, types.int64, types.int64))
 def sort(key, index, first, last):
     """``[first, last)`` in order. Source: std::sort = __introsort_loop, __final_insertion_sort."""
     if last - first < 2:
@@ -159,12 +163,12 @@ def sort(key, index, first, last):
     while length > 1:
         length >>= 1
         depth += 1
-    todo = np.empty((128, 3), np.int64)
-    todo[0, 0], todo[0, 1], todo[0, 2] = first, last, 2 * depth
+    todo = _stack_todo(0)
+    todo[0], todo[1], todo[2] = first, last, 2 * depth
     waiting = 1
     while waiting > 0:
         waiting -= 1
-        low, high, depth = todo[waiting, 0], todo[waiting, 1], todo[waiting, 2]
+        low, high, depth = todo[3 * waiting], todo[3 * waiting + 1], todo[3 * waiting + 2]
         while high - low > _INSERTION:
             if depth == 0:
                 make_heap(key, index, low, high)
@@ -172,7 +176,7 @@ def sort(key, index, first, last):
                 break
             depth -= 1
             cut = _partition(key, index, low, high)
-            todo[waiting, 0], todo[waiting, 1], todo[waiting, 2] = cut, high, depth
+            todo[3 * waiting], todo[3 * waiting + 1], todo[3 * waiting + 2] = cut, high, depth
             waiting += 1
             high = cut
     if last - first > _INSERTION:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from .isa import W
+from .native import kernel
 from .simd import ld_i64, vadd, vld, vsplat, vst
-from .team import kernel
 
 # Words of the argument block: the buffer, bytes of a chunk, and 64 bytes a thread for what was read.
 FIELDS = 3

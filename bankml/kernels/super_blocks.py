@@ -7,9 +7,8 @@ L of the reference's vectors in its group g. All sums are exact integers; nothin
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import VNNI, W
+from .native import compiled
 from .quantize_k import SUMS32
 from .simd import ADDR, F32, I8, I16, I32, V, f32xw, ld_u8, mk, tup
 
@@ -128,7 +127,7 @@ def zeros(name, count):
     return mk(f"{name}_zeros{count}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * count))
 
 
-@njit("uint8(intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("uint8(intp, intp)")
 def scale_6bit(scales, g):
     """Scale g of the twelve bytes that hold eight scales and eight minima of six bits.
 
@@ -139,7 +138,7 @@ def scale_6bit(scales, g):
     return (ld_u8(scales, g + 4) & 15) | (ld_u8(scales, g - 4) >> 6 << 4)
 
 
-@njit("uint8(intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("uint8(intp, intp)")
 def minimum_6bit(scales, g):
     """Minimum g of the same twelve bytes."""
     if g < 4:

@@ -16,8 +16,8 @@ import os
 import threading
 
 import numpy as np
-from numba import cfunc, njit
 
+from .native import compiled, entry
 from .simd import atomic_add, atomic_cas, atomic_load, atomic_store, call_kernel, ld_i64, pause, syscall6
 
 # One operation: kernel, its arguments, chunks, first and past-last operation it waits for, prologue, its arguments, its key.
@@ -35,12 +35,7 @@ _FUTEX_WAIT, _FUTEX_WAKE = 128, 129
 _SPINS = 2000
 
 
-def kernel(function):
-    """A chunk of work that a program can point at: ``f(args, chunk, thread)``, three addresses or integers, no result."""
-    return cfunc("void(intp, intp, intp)", cache=True, error_model="numpy")(function)
-
-
-@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp, intp)")
 def _work(program, n_ops, counters, run, thread):
     """Walk the program once, as one of its threads; returns when nothing is left to claim or a later run has begun."""
     awaited = 0
@@ -89,7 +84,7 @@ def _work(program, n_ops, counters, run, thread):
             atomic_add(claim + 64, 1)
 
 
-@njit("void(intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp)")
 def _member(team, counters, thread):
     """A worker's life: sleep until a run is posted, take part in it, again; ends when the run number is negative."""
     seen = 0
@@ -114,7 +109,7 @@ def _member(team, counters, thread):
         atomic_add(team + 192, -1)
 
 
-@njit("void(intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp)")
 def _execute(team, counters, run, program, n_ops):
     """Post a run, take part in it as thread 0, return when all of it is done."""
     for op in range(n_ops):
@@ -137,14 +132,14 @@ def _execute(team, counters, run, program, n_ops):
                 pause(0)
 
 
-@njit("void(intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp)")
 def _settle(team):
     """Wait until no worker is inside a program; one that comes late finds the run gone."""
     while atomic_add(team + 192, 0) != 0:
         syscall6(_SYS_YIELD, 0, 0, 0, 0, 0)
 
 
-@njit("void(intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp)")
 def _dismiss(team, counters):
     """Tell every worker to leave."""
     atomic_store(team, -1)

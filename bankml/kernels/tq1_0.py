@@ -13,9 +13,10 @@ which agree on every byte.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
 
+from . import types
 from .isa import W
+from .native import entry
 from .simd import ADDR, I8, I16, I32, V, copy2, mk
 from .tq2_0 import BLOCK, MINUS_OFFSET, PACKED, QUANTS, gemm, gemv, get_rows
 
@@ -53,7 +54,7 @@ def _words(E, source, to):
 _pack_block = mk("tq1_0_words", types.void, (ADDR, ADDR), _words)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):

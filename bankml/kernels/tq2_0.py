@@ -13,14 +13,13 @@ Source: ggml_vec_dot_tq2_0_q8_K, ggml-cpu/arch/x86/quants.c; the sums are contra
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit
 
 from . import lanes
 from .isa import VNNI, W
+from .native import compiled, entry, kernel
 from .quantize_k import SUMS16
 from .simd import I16, I32, IW, V, copy2, copy4, ld_f16, ld_i64, ld_u8, st_f32
 from .super_blocks import add_pairs, field, pairs_u8s8, zero
-from .team import kernel
 
 BLOCK, BYTES = 256, 66
 MINUS_OFFSET = 0
@@ -76,7 +75,7 @@ def gemm(args, chunk, thread):
     lanes.many_rows(_scratch, _clear, _begin, _lanes, _results, _TILE, _zeros, _step, _result, PACKED, args, chunk)
 
 
-@njit("void(intp, intp, intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@entry("void(intp, intp, intp, intp, intp, intp)")
 def pack(source, packed, rows, blocks, first, last):
     """Pack groups first..last of a matrix of `rows` file rows; `packed` holds zeros before."""
     for r in range(first * W, min(rows, last * W)):
@@ -90,7 +89,7 @@ def pack(source, packed, rows, blocks, first, last):
                     copy4(dst + QUANTS + ((2 * lane + h) * W + i) * 4, src + 32 * h + 4 * lane)
 
 
-@njit("void(intp, intp, intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("void(intp, intp, intp, intp)")
 def unpack_row(packed, row, blocks, out):
     """Dequantize one row of packed weights: (code - 1)*d, rounded."""
     i = row % W

@@ -8,11 +8,10 @@ Source: ggml_vec_dot_iq4_nl_q8_0, ggml_vec_dot_mxfp4_q8_0, ggml-cpu/arch/x86/qua
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import W
 from .lanes import first_nan, first_nans
 from .matmul import finish, part_start
+from .native import compiled
 from .nibbles import lane_dots, weight_first
 from .simd import ADDR, F32, Emit, f32xw, ld_i64, mk, tup
 from .walk import is_wild
@@ -52,14 +51,14 @@ def two_sums(name, packed, scale, words, dot, totals, times=Emit.mul):
     )
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _output(step, careful_step, last, zeros, fold, packed, w, y, blocks):
     if is_wild(y, blocks):
         return _sum(careful_step, last, zeros, fold, packed, w, y, blocks)
     return _sum(step, last, zeros, fold, packed, w, y, blocks)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _sum(step, last, zeros, fold, packed, w, y, blocks):
     acc = zeros(0)
     d = y + 32 * blocks
@@ -73,7 +72,7 @@ def _sum(step, last, zeros, fold, packed, w, y, blocks):
     return total
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def one_row_in_two(step, careful_step, last, zeros, fold, packed, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups."""
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
@@ -83,7 +82,7 @@ def one_row_in_two(step, careful_step, last, zeros, fold, packed, args, chunk, t
         finish(args, 0, g, _output(step, careful_step, last, zeros, fold, packed, w, y, blocks))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def many_rows_in_two(step, careful_step, last, zeros, fold, packed, args, chunk):
     """Matrix times many activation rows, one at a time: a part of the row groups times a part of the rows."""
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)

@@ -8,8 +8,8 @@ a leaf of its own, whose symbol is -1 less the number of its unfinished sequence
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
+from bankml.kernels import types
 from bankml.kernels.grammar import (
     CLASSES,
     ELEMENT,
@@ -27,6 +27,7 @@ from bankml.kernels.grammar import (
     value_of,
 )
 from bankml.kernels.grammar_tokens import decode, fits
+from bankml.kernels.native import compiled, entry
 
 DEPTH, END, TOKENS, POINT = range(4)
 """Columns of a trie, int32[nodes + 1, 4]: depth; the node after the last descendant; where the node's own tokens begin in the
@@ -44,17 +45,16 @@ _WORD = 31
 _LOOP_CLASSES = 512
 _LOOP_SIZE = 16
 
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 _A = types.int32[::1]
 _T = types.int32[:, ::1]
 _N = types.int64
 _P = types.int64[::1]
-_D = types.Array(types.uint8, 1, "C", readonly=True)
+_D = types.uint8[::1]
 _M = types.uint8[::1]
 
 
-@njit(types.UniTuple(_N, 4)(_D, _P, _A, _T, _A, _A, _P, _P), **_options)
-def build(data, offsets, ids, trie, order, always, open_values, open_remains):
+@entry(types.Tuple((_N,) * 4)(_D, _P, _A, _T, _A, _A, _P, _P, _P, _P))
+def build(data, offsets, ids, trie, order, always, open_values, open_remains, points, path):
     """Fill the trie from pieces sorted by their bytes; returns (nodes, tokens, always, unfinished sequences).
 
     Args:
@@ -62,12 +62,8 @@ def build(data, offsets, ids, trie, order, always, open_values, open_remains):
         ids: int32[n], the pieces' tokens.
         trie: gets depth, tokens, and code points.
         always: int32[n], gets the tokens whose first code point is 0: they end before they begin.
+        points, path: int64, room for two more than the bytes of a piece.
     """
-    room = np.int64(2)
-    for i in range(ids.size):
-        room = max(room, offsets[i + 1] - offsets[i] + 2)
-    points = np.zeros(room, np.int64)
-    path = np.full(room, -1, np.int64)
     length = np.int64(0)
     nodes, placed, n_always, n_open = np.int64(1), np.int64(0), np.int64(0), np.int64(0)
     trie[0, TOKENS] = 0
@@ -119,14 +115,10 @@ def build(data, offsets, ids, trie, order, always, open_values, open_remains):
     return nodes, placed, n_always, n_open
 
 
-@njit(types.void(_T), **_options)
-def ends(trie):
-    """Where each node's descendants end."""
+@entry(types.void(_T, _P))
+def ends(trie, waiting):
+    """Where each node's descendants end; ``waiting`` is room for a number at each depth."""
     n = trie.shape[0] - 1
-    deepest = 0
-    for i in range(n):
-        deepest = max(deepest, trie[i, DEPTH])
-    waiting = np.zeros(deepest + 1, np.int64)
     current = -1
     for i in range(n):
         for d in range(trie[i, DEPTH], current + 1):
@@ -137,19 +129,16 @@ def ends(trie):
         trie[waiting[d], END] = n
 
 
-@njit(types.void(_T, _A, _A, _T), **_options)
-def mark(trie, index, classes, marks):
+@entry(types.void(_T, _A, _A, _T, types.int64[:, ::1]))
+def mark(trie, index, classes, marks, gathered):
     """Fill the marks for a grammar.
 
     Args:
         index: int32[nodes]: where a node's symbol stands in ``classes``.
         classes: int32: class of each distinct code point, negative numbers as they are.
+        gathered: int64[depth + 2, 3] of zeros.
     """
     n = trie.shape[0] - 1
-    deepest = 0
-    for i in range(n):
-        deepest = max(deepest, trie[i, DEPTH])
-    gathered = np.zeros((deepest + 2, 3), np.int64)
     for i in range(n - 1, -1, -1):
         d = trie[i, DEPTH]
         for k in range(3):
@@ -169,7 +158,7 @@ def mark(trie, index, classes, marks):
             gathered[d, bit // _WORD] |= np.int64(1) << (bit % _WORD)
 
 
-@njit(_N(_A, _N), **_options)
+@compiled(_N(_A, _N))
 def _know_loop(m, state):
     """Find the classes that lead a state back to itself."""
     low = high = (np.int64(1) << _WORD) - 1
@@ -189,7 +178,7 @@ def _know_loop(m, state):
     return np.int64(0)
 
 
-@njit(types.void(_A, _T, _T, _A, _A, _N, _N, _M), **_options)
+@compiled(types.void(_A, _T, _T, _A, _A, _N, _N, _M))
 def _force(m, trie, marks, order, places, state, at, mask):
     """Let pass what token terminals take although characters came before: tokens that go on below a node."""
     for i in range(m[m[SET_START] + state], m[m[SET_START] + state + 1]):
@@ -216,7 +205,7 @@ def _force(m, trie, marks, order, places, state, at, mask):
             child = np.int64(trie[child, END])
 
 
-@njit(_N(_A, _T, _T, _A, _A, _P, _P, _N, _P, _M), **_options)
+@entry(_N(_A, _T, _T, _A, _A, _P, _P, _N, _P, _M))
 def walk(m, trie, marks, order, places, open_values, open_remains, state, states, mask):
     """Mark in ``mask`` the tokens that may come next; -1 when the machine is full.
 
@@ -272,13 +261,12 @@ def walk(m, trie, marks, order, places, open_values, open_remains, state, states
     return np.int64(0)
 
 
-@njit(_N(_A, _N, _D, _P, _A, _N, _N, _M), **_options)
-def check_many(m, state, data, offsets, ids, value, remain, mask):
-    """Mask tokens one by one, after an unfinished UTF-8 sequence; -1 when the machine is full."""
-    room = np.int64(2)
-    for i in range(ids.size):
-        room = max(room, offsets[i + 1] - offsets[i] + 2)
-    points = np.zeros(room, np.int64)
+@entry(_N(_A, _N, _D, _P, _A, _N, _N, _M, _P))
+def check_many(m, state, data, offsets, ids, value, remain, mask, points):
+    """Mask tokens one by one, after an unfinished UTF-8 sequence; -1 when the machine is full.
+
+    ``points`` is room for two more than the bytes of a piece.
+    """
     for i in range(ids.size):
         count, last, wants = decode(data, offsets[i], offsets[i + 1], value, remain, points)
         answer = fits(m, state, ids[i], points, count, last, wants)

@@ -13,10 +13,9 @@ The walks take intrinsics as arguments and have no signature, so each type compi
 
 from __future__ import annotations
 
-from numba import njit
-
 from .isa import W
 from .matmul import finish, part_start
+from .native import compiled
 from .simd import ADDR, F32, f32xw, ld_i32, ld_i64, mk, tup
 
 # Where the extra words of a formed row begin, in words of 4 bytes a block after the scales, and the bytes of one block's.
@@ -64,7 +63,7 @@ def _column(E, address, stride, column):
     return E.b.add(address, stride if column == 1 else E.b.mul(stride, E.i64(column)))
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _group(step, zeros, packed, ratio, at, size, w, y, stride, blocks):
     """The state after all blocks of one row group; `ratio` activation blocks to one of the weights."""
     acc = zeros(0)
@@ -75,13 +74,13 @@ def _group(step, zeros, packed, ratio, at, size, w, y, stride, blocks):
     return acc
 
 
-@njit("intp(intp, intp)", cache=True, nogil=True, error_model="numpy")
+@compiled("intp(intp, intp)")
 def is_wild(y, blocks):
     """Whether a formed row of so many activation blocks has a quant of -128, or a scale that is infinite or NaN."""
     return ld_i32(y, 19 * blocks) != 0
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks):
     """The state of one activation row with one group; formed row: quantize.py."""
     # Nested: numba drops the branch where there is no careful step, by this form only.
@@ -91,7 +90,7 @@ def one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks):
     return _group(step, zeros, packed, ratio, extra[0], extra[1], w, y, 0, blocks)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def _by_fours(step, careful, exact, sure, zeros, packed, ratio, extra, w, y, blocks):
     """One activation row with one group; `sure`: one of those that the reference takes by fours."""
     if exact is not None:  # noqa: SIM102
@@ -100,7 +99,7 @@ def _by_fours(step, careful, exact, sure, zeros, packed, ratio, extra, w, y, blo
     return one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks)
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def tame(careful, y, stride, columns, blocks):
     """Whether the usual step serves all of so many rows."""
     if careful is not None:
@@ -110,7 +109,7 @@ def tame(careful, y, stride, columns, blocks):
     return True
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def one_row(step, careful, zeros, result, packed, ratio, extra, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups."""
     groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
@@ -120,7 +119,7 @@ def one_row(step, careful, zeros, result, packed, ratio, extra, args, chunk, thr
         finish(args, 0, g, result(one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks))[0])
 
 
-@njit(nogil=True, error_model="numpy")
+@compiled
 def many_rows(step, zeros, result, columns, step1, careful, zeros1, result1, packed, ratio, extra, exact, args, chunk):
     """Matrix times many activation rows: a part of the row groups times a part of the rows, `columns` at a time.
 

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from . import rows
 from .isa import W
+from .native import Compiled, module_named
 
 
 @dataclass(frozen=True)
@@ -28,10 +26,15 @@ class WeightType:
     packed: int
     form: int
     minus_offset: int
-    gemv: Any
-    gemm: Any
-    get_rows: Any
-    pack: Callable[..., None] | None
+    gemv: Compiled
+    gemm: Compiled
+    get_rows: Compiled
+    pack: Compiled | None
+
+    @property
+    def modules(self) -> set[str]:
+        """The modules of kernels that have its functions."""
+        return {each.module for each in (self.gemv, self.gemm, self.get_rows, self.pack) if each is not None}
 
     @property
     def group(self) -> int:
@@ -87,7 +90,7 @@ REPACKED_ROWS = 8
 @functools.cache
 def _load(type_id: int, module: str) -> WeightType:
     row = _TABLE[type_id]
-    m = importlib.import_module(f"bankml.kernels.{module}")
+    m = module_named(module)
     if module == "floats":
         size = 4 if type_id == 0 else 2
         return WeightType(type_id, row.name, 1, size, 0, row.form, 0, m.gemv, m.gemm, m.get_rows, None)
@@ -95,6 +98,6 @@ def _load(type_id: int, module: str) -> WeightType:
 
 
 def weight_type(type_id: int, n_rows: int) -> WeightType:
-    """The kernels for a matrix of this type and number of rows, compiled or taken from the cache at the first call."""
+    """The kernels for a matrix of this type and number of rows."""
     row = _TABLE[type_id]
     return _load(type_id, row.odd_rows if row.odd_rows and n_rows % REPACKED_ROWS else row.module)

@@ -8,13 +8,14 @@ import pytest
 
 import bankml.core.model  # noqa: F401 - fixes where compiled kernels live
 from bankml.kernels import team
+from bankml.kernels.native import kernel
 from bankml.kernels.simd import atomic_add
 
 OPS = 40
 MOST_CHUNKS = 30
 
 
-@team.kernel
+@kernel
 def _count(args, chunk, thread):
     """Count the chunk."""
     atomic_add(args + 8 * chunk, 1)

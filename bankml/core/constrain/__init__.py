@@ -2,6 +2,6 @@
 """What an answer may be made of: GBNF grammars, masks over a vocabulary, JSON schemas as grammars."""
 
 from bankml.core.home import cache_dir
-from bankml.kernels import prepare
+from bankml.kernels import store
 
-prepare(cache_dir())
+store.place(cache_dir())

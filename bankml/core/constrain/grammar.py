@@ -106,8 +106,9 @@ class Grammar:
         vocabulary = vocabulary or self._known()
         mask = np.zeros(vocabulary.n_vocab, np.bool_)
         if self._remain > 0:
+            room = np.zeros(vocabulary.longest + 2, np.int64)
             self._machine.ask(
-                vocabulary_trie.check_many, self._state, *vocabulary.late, self._value, self._remain, mask.view(np.uint8)
+                vocabulary_trie.check_many, self._state, *vocabulary.late, self._value, self._remain, mask.view(np.uint8), room
             )
         else:
             self._machine.ask(

@@ -48,6 +48,7 @@ class VocabularyTrie:
         self.eog = np.array(sorted(token for token in eog if 0 <= token < len(pieces)), np.int64)
         usable = [i for i, piece in enumerate(pieces) if piece and piece[0] and i not in eog]
         usable.sort(key=pieces.__getitem__)
+        self.longest = max(map(len, pieces), default=0)
         self.late = _packed([i for i in usable if 0x80 <= pieces[i][0] < 0xC0], pieces)
         self._build(*_packed(usable, pieces))
 
@@ -60,23 +61,24 @@ class VocabularyTrie:
         trie = np.zeros((len(data) + 2 * len(ids) + 2, kernel.COLUMNS), np.int32)
         order, always = np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int32)
         values, remains = np.zeros(len(ids) + 1, np.int64), np.zeros(len(ids) + 1, np.int64)
-        nodes, placed, n_always, n_open = kernel.build(data, offsets, ids, trie, order, always, values, remains)
+        points, path = np.zeros(self.longest + 2, np.int64), np.full(self.longest + 2, -1, np.int64)
+        nodes, placed, n_always, n_open = kernel.build(data, offsets, ids, trie, order, always, values, remains, points, path)
         self.trie = trie[: nodes + 1].copy()
-        kernel.ends(self.trie)
+        self.deepest = int(self.trie[:-1, kernel.DEPTH].max(initial=0))
+        kernel.ends(self.trie, np.zeros(self.deepest + 1, np.int64))
         self.order, self.always = order[:placed].copy(), always[:n_always].copy()
         self.open_values, self.open_remains = values[:n_open].copy(), remains[:n_open].copy()
         self._symbols, index = np.unique(self.trie[:, kernel.POINT], return_inverse=True)
         self._index = index.astype(np.int32)
         self.places = np.full(self.n_vocab, -1, np.int32)
         self.places[self.order] = np.arange(placed, dtype=np.int32)
-        self.deepest = int(self.trie[:, kernel.DEPTH].max(initial=0))
 
     def marked(self, bounds: Ints) -> Ints:
         """The trie's marks for a grammar with these classes of code points."""
         classes = np.searchsorted(bounds, self._symbols, side="right") - 1
         classes = np.where(self._symbols < 0, self._symbols, classes).astype(np.int32)
         marks = np.zeros((len(self.trie) - 1, kernel.MARKS), np.int32)
-        kernel.mark(self.trie, self._index, classes, marks)
+        kernel.mark(self.trie, self._index, classes, marks, np.zeros((self.deepest + 2, 3), np.int64))
         return marks
 
 

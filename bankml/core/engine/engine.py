@@ -110,7 +110,8 @@ class Engine:
         try:
             built = plan(gguf)
             asked = n_ctx or built.n_ctx_train
-            compile_kernels((gguf.tensors[name].type_id for name in built.matrices), progress)
+            matrices = [(gguf.tensors[name].type_id, rows) for name, (rows, _) in built.matrices.items()]
+            compile_kernels(matrices, cache_type, progress)
             reason = require(inexact)
             from bankml.core.model.model import Model
 

@@ -7,7 +7,6 @@ import ctypes
 import gzip
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from bankml.core.exact import sweep
 from bankml.core.refusal import Refusal
+from bankml.kernels import store
 
 RECORD = Path(__file__).with_name("record.json.gz")
 """A record of the oracle ``libm``, in the package because answers need it."""
@@ -71,14 +71,9 @@ def check() -> Difference | None:
 
 
 def _remembered(record: bytes) -> Path:
-    """The file that says so: of these kernels, this processor, this compiler and this record."""
-    import llvmlite
-    import numba
-    from llvmlite import binding
-
-    facts = f"{binding.get_host_cpu_name()} {numba.__version__} {llvmlite.__version__} ".encode()
-    name = hashlib.sha256(facts + record).hexdigest()[:16]
-    return Path(os.environ["NUMBA_CACHE_DIR"]) / f"libm-{name}.same"
+    """The file that says so: beside the kernels of this version, processor and compiler, of this record."""
+    file: Path = store.folder() / f"libm-{hashlib.sha256(record).hexdigest()[:16]}.same"
+    return file
 
 
 def first_difference(recorded: dict[str, list[str]]) -> Difference | None:

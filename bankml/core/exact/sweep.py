@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.home import cache_dir
-from bankml.kernels import prepare
+from bankml.kernels import store
 
-prepare(cache_dir())
+store.place(cache_dir())
 
 FUNCTIONS = ("expf", "logf", "log2f", "tanhf", "powf", "sincosf", "exp", "pow")
 ONE_FLOAT = ("expf", "logf", "log2f", "tanhf", "sincosf")

@@ -6,20 +6,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.home import cache_dir
-from bankml.kernels import prepare
+from bankml.kernels import store
 
 if TYPE_CHECKING:
     from bankml.core.model.model import Model
     from bankml.core.model.plan import Plan
 
-# Before any kernel is imported: where its compiled code lives.
-prepare(cache_dir())
+store.place(cache_dir())
 
 __all__ = ["Model", "Plan"]
 
 
 def __getattr__(name: str) -> Any:
-    # The model loads numba; a plan does without.
+    # The model loads kernels; a plan does without.
     if name == "Model":
         from bankml.core.model.model import Model
 

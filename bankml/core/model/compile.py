@@ -1,32 +1,30 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles what a model needs, once for each version of the kernels; later starts take it from the cache."""
+"""Compiles what a model needs, once for each version of the kernels; later starts take it from the store."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import os
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from pathlib import Path
 
+from bankml.core.home import cache_dir
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 Progress = Callable[[str, int, int | None], None]
 
-# Each module compiles when it is imported; later ones build on earlier ones.
-_BASE = ("team", "quantize", "mathf", "rows", "rope", "attention", "attention_rows", "q8_0", "cache_q8")
-# Build on none of those, as the weight types do: where there is a second CPU another process compiles them meanwhile.
-_APART = ("sorting", "sampling")
+# Modules of kernels, those that take longest first.
+_BASE = ("attention_rows", "sampling", "rope", "rows", "attention", "team")
+_CACHE = {"f16": (), "q8_0": ("cache_q8",)}
 # What only some requests ask for.
-_SELDOM = ("sampling_more", "probabilities", "grammar", "grammar_tokens", "vocabulary_trie")
+_SELDOM = ("grammar", "vocabulary_trie", "sampling_more", "grammar_tokens", "probabilities")
+_WORKERS = 2
 
 
 def load_ahead() -> None:
-    """Load numba and what every model needs in a thread of its own, while the caller does what waits for the disk or hashes.
+    """Load what every model needs in a thread of its own, while the caller does what waits for the disk or hashes.
 
     Only where nothing is left to compile: that shows its progress, and is `compile_kernels`.
     """
@@ -34,84 +32,94 @@ def load_ahead() -> None:
     def load() -> None:
         # What is wrong is told by compile_kernels, where someone waits for it.
         with contextlib.suppress(Exception):
-            if not _missing(_BASE + _APART):
-                for name in _BASE + _APART:
-                    _load(name)
+            if not _missing(_BASE):
+                _load(_BASE)
 
     # No daemon: native code must not be cut off in the middle when the file is refused and the process ends.
     threading.Thread(target=load, name="bankml-load").start()
 
 
-def compile_kernels(type_ids: Iterable[int], progress: Progress | None = None) -> None:
-    """Import the kernels for these weight types, compiling where the cache is cold.
+def compile_kernels(matrices: Iterable[tuple[int, int]], cache_type: str = "f16", progress: Progress | None = None) -> None:
+    """Load the kernels for these matrices, given by weight type and rows, compiling what the store lacks.
 
     Raises:
         Refusal: the CPU lacks what the kernels need, or ``BANKML_ISA`` names no tier that runs here.
     """
     try:
-        from bankml.kernels import isa  # noqa: F401 - decides the tier, or says why none runs
+        from bankml.kernels.weights import weight_type
     except RuntimeError as error:
         raise Refusal("model.cpu", f"the kernels do not run here: {error}", exit_code=EXIT_OTHER) from None
-    types = sorted(set(type_ids))
-    missing = _missing(_BASE + _APART)
-    apart = _compile_apart(types) if missing.intersection(_APART) else None
-    steps: list[Callable[[], object]] = [partial(_load, name) for name in _BASE]
-    if apart is not None:
-        steps.append(apart.wait)
-    steps += [partial(_load_type, type_id) for type_id in types]
-    steps += [partial(_load, name) for name in _APART]
-    _take(steps, progress if missing else None)
+    types = sorted(set().union(*(weight_type(*each).modules for each in matrices)))
+    # The sweep over libm's functions is asked once for each version of the kernels.
+    needed = [*_BASE[:2], *types, *_CACHE[cache_type], *_BASE[2:]]
+    _compile([*needed, "libm_sweep"], progress)
+    _load(needed)
 
 
 def compile_seldom(progress: Progress | None = None) -> None:
-    """Import the kernels that only some requests ask for: further samplers, probabilities, grammars."""
-    _take([partial(_load, name) for name in _SELDOM], progress if _missing(_SELDOM) else None)
+    """Load the kernels that only some requests ask for: further samplers, probabilities, grammars."""
+    _compile(_SELDOM, progress)
+    _load(_SELDOM)
 
 
-def _take(steps: Sequence[Callable[[], object]], progress: Progress | None) -> None:
-    for done, step in enumerate(steps):
-        if progress is not None:
-            progress("compile kernels (once)", done, len(steps))
-        step()
-    if progress is not None:
-        progress("compile kernels (once)", len(steps), len(steps))
-
-
-def _missing(names: Iterable[str]) -> set[str]:
+def _missing(names: Iterable[str]) -> list[str]:
     """Which of these modules have to be compiled."""
-    compiled = {file.name.partition(".")[0] for file in Path(os.environ["NUMBA_CACHE_DIR"]).glob("*/*.nbi")}
-    return set(names) - compiled
+    from bankml.kernels import store
+
+    return [name for name in names if not store.has(name)]
 
 
-def _load(name: str) -> None:
-    importlib.import_module(f"bankml.kernels.{name}")
+def _load(names: Iterable[str]) -> None:
+    from bankml.kernels import native
+
+    for name in names:
+        native.module_named(name)
+        native.load(name)
 
 
-def _load_type(type_id: int) -> None:
-    from bankml.kernels.weights import weight_type
-
-    weight_type(type_id, 8)
-
-
-def _compile_apart(types: Sequence[int]) -> subprocess.Popen[bytes] | None:
-    """A process that compiles a part into the same cache; what it fails at is compiled here after it.
-
-    Weight types come first: the cache of type q8_0 builds on that type's kernels.
-    """
+def _compile(names: Sequence[str], progress: Progress | None) -> None:
+    """Have other processes compile what is missing; what they fail at is compiled here when it is loaded."""
     from bankml.kernels.team import available_cpus
 
-    if available_cpus() < 2 or not sys.executable:
-        return None
-    program = (
-        "import importlib, sys; import bankml.core.model; from bankml.kernels.weights import weight_type; "
-        "[weight_type(int(word), 8) if word.isdecimal() else importlib.import_module(word) for word in sys.argv[1:]]"
+    missing = deque(dict.fromkeys(_missing(names)))
+    total, done = len(missing), 0
+    if not total or not sys.executable:
+        return
+    told = threading.Condition()
+
+    def work() -> None:
+        nonlocal done
+        with contextlib.suppress(OSError), _worker() as worker:
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            while missing:
+                with contextlib.suppress(IndexError):
+                    worker.stdin.write(missing.popleft() + "\n")
+                    worker.stdin.flush()
+                    if not worker.stdout.readline():
+                        break
+                    with told:
+                        done += 1
+                        told.notify()
+            worker.stdin.close()
+
+    threads = [threading.Thread(target=work, name="bankml-compile") for _ in range(min(_WORKERS, available_cpus(), total))]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        if progress is not None:
+            progress("compile kernels (once)", done, total)
+        with told:
+            told.wait(0.2)
+    if progress is not None:
+        progress("compile kernels (once)", total, total)
+
+
+def _worker() -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-m", "bankml.kernels.worker", str(cache_dir())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
-    words = [*map(str, types), *(f"bankml.kernels.{name}" for name in ("q8_0", *_APART))]
-    with contextlib.suppress(OSError):
-        return subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", program, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    return None

@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.home import cache_dir
-from bankml.kernels import prepare
+from bankml.kernels import sampling as kernels
+from bankml.kernels import store
 
-prepare(cache_dir())
-
-from bankml.kernels import sampling as kernels  # noqa: E402 - the place of compiled code comes first
+store.place(cache_dir())
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

@@ -144,7 +144,7 @@ class Dry:
         pairs = [(token, self._penalty(length)) for token, length in longest.items() if () not in self.breakers.get(token, ())]
         tokens: Ints = np.array([token for token, _ in pairs], np.int32)
         biases: Floats = np.array([-penalty for _, penalty in pairs], np.float32)
-        sampling_more.add_bias(c.ids, c.logit, c.state, tokens, biases)
+        sampling_more.add_bias(c.ids, c.logit, c.state, tokens, biases, np.empty_like(tokens))
         c.state[sampling.SORTED] = 0
 
     def _reach(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bankml.core.home import cache_dir
 from bankml.core.text.bpe import BYTE_CHARS, fallback
-from bankml.kernels import prepare
+from bankml.kernels import store
 
 
 class MergeTable:
@@ -22,7 +22,7 @@ class MergeTable:
     """
 
     def __init__(self, merges: Sequence[str], ids: Mapping[str, int]) -> None:
-        prepare(cache_dir())
+        store.place(cache_dir())
         from bankml.kernels import bpe as kernel
 
         self._kernel = kernel
@@ -48,7 +48,11 @@ class MergeTable:
         ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         symbols = np.empty(len(data), np.int32)
         counts = np.zeros(len(words), np.int64)
-        self._kernel.merge(data, ends, self._letters, self._keys, self._ranks, self._bits, self._results, symbols, counts)
+        room = 1 + max(map(len, words), default=0)
+        links, heap = np.empty((3, room), np.int32), np.empty(3 * room, np.int64)
+        self._kernel.merge(
+            data, ends, self._letters, self._keys, self._ranks, self._bits, self._results, symbols, counts, links, heap
+        )
         tokens = self._tokens
         starts = ends - [len(word) for word in words]
         return [

@@ -85,7 +85,7 @@ def run(kernel: Any, fields: int, words: dict[int, int], chunks: int) -> None:
     for word, value in words.items():
         args[word] = value
     for chunk in reversed(range(chunks)):
-        kernel.ctypes(args.ctypes.data, chunk, 0)
+        kernel(args.ctypes.data, chunk, 0)
 
 
 def quantized(form: str, x: Floats) -> Bytes:

@@ -22,4 +22,4 @@ class LogitBias(Forgetful):
         """Source: llama_sampler_logit_bias_apply."""
         from bankml.kernels import sampling_more
 
-        sampling_more.add_bias(c.ids, c.logit, c.state, self.tokens, self.biases)
+        sampling_more.add_bias(c.ids, c.logit, c.state, self.tokens, self.biases, np.empty_like(self.tokens))
