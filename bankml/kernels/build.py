@@ -151,10 +151,11 @@ def _dispatcher(function: Compiled) -> Any:
     found = _dispatchers.get(function)
     if found is None:
         decorate = njit(**_OPTIONS, pipeline_class=_Pipeline)
-        found = _dispatchers[function] = decorate(function.function)
+        found = decorate(function.function)
         if function.signature is not None:
             found.compile(numba_signature(function.signature))
             found.disable_compile()
+        _dispatchers[function] = found
     return found
 
 
@@ -193,13 +194,9 @@ def build(functions: Sequence[Compiled]) -> bytes:
         whole = _Whole(target.codegen(), functions[0].module)
         whole.exported = frozenset(each.symbol for each in functions)
         for each in functions:
-            whole.add_linking_library(_dispatched_library(each))
+            whole.add_linking_library(_result(each).library)
             whole.add_ir_module(_wrapper(target, each))
         return whole.emit()
-
-
-def _dispatched_library(function: Compiled) -> Any:
-    return _result(function).library
 
 
 def _result(function: Compiled) -> Any:

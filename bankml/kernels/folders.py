@@ -57,7 +57,7 @@ def sweep(folder: Path) -> list[Path]:
 def _is_old(folder: Path) -> bool:
     """Whether it was last used, or where that is not said last written, long ago."""
     lock = folder / _LOCK
-    # numba writes two levels down: a folder's own time is that of its newest file.
+    # A folder's own time is that of its newest file; numba wrote two levels down.
     used = lock.stat().st_mtime if lock.exists() else max(each.stat().st_mtime for each in (folder, *folder.iterdir()))
     return time.time() - used > KEEP_SECONDS
 

@@ -15,7 +15,7 @@ __all__ = ["RANDOM_SEED", "Chain", "Sampler", "SamplingParams", "gguf_defaults",
 
 
 def __getattr__(name: str) -> Any:
-    # The chain loads numba; a request is read without it.
+    # The chain loads kernels; a request is read without them.
     if name in ("Chain", "Sampler"):
         from bankml.core.sampling import chain
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SPACE: Final = " \t\n\v\f\r"
 _CACHED_LENGTH: Final = 64
 _CACHED_WORDS: Final = 1 << 16
-# Characters from which the native merging pays for numba's import and its own table.
+# Characters from which the native merging pays for its own table.
 _NATIVE_LENGTH: Final = 1 << 17
 
 _CLEAN_UPS: Final = (
