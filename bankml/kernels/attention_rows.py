@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import types
 from .isa import W
@@ -263,7 +262,7 @@ _rest_zeros2, _rest_step2, _rest_rescale2, _rest_store2 = _weighing(2, _REST)
 _rest_zeros3, _rest_step3, _rest_rescale3, _rest_store3 = _weighing(3, _REST)
 
 
-@register_jitable
+@compiled
 def head_scratch(dim: int, cells: int) -> int:
     """Bytes that one head needs: the rounded query, scores that become weights, rescales, and the cells that are maxima."""
     return (dim + 3 * cells + 32) * 4
