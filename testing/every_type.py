@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--no-matrix", action="store_true")
     parser.add_argument("--file", action="append", default=[], metavar="TYPE=FILE")
     arguments = parser.parse_args()
-    # Threads of the reference that spin while they wait take each other's core where there are fewer cores than threads.
+    # A thread that spins while it waits keeps a core from the one that it waits for: ten times slower beside other programs.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     reference = Reference(arguments.reference)
     given = {name: Path(path) for name, _, path in (text.rpartition("=") for text in arguments.file)}
