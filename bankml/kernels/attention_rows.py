@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from llvmlite import ir
 
 from . import types
 from .isa import W
@@ -28,6 +29,8 @@ from .simd import (
     ADDR,
     F32,
     F64,
+    FW,
+    I64,
     V,
     f32xw,
     fma32,
@@ -147,9 +150,19 @@ def _scores(zeros, quarter, fold, total, put, widen, leftover, narrow, keys, q, 
 
 
 # --- weights
-@compiled(types.Tuple((types.float32,) * 2)(ADDR, ADDR, ADDR, ADDR, ADDR))
+def _whether_none(E, at, top):
+    """Whether no lane of the W scores is above `top`."""
+    above = E.b.fcmp_ordered(">", E.ld(FW, at), E.splat(top))
+    return E.b.zext(E.b.icmp_unsigned("==", E.b.bitcast(above, ir.IntType(W)), ir.Constant(ir.IntType(W), 0)), I64)
+
+
+_none_above = mk("_none_above", types.int64, (ADDR, types.float32), _whether_none)
+_less = mk("_less", types.void, (ADDR, types.float32), lambda E, at, top: E.st(E.sub(E.ld(FW, at), E.splat(top)), at))
+
+
+@compiled("float32(intp, intp, intp, intp, intp)")
 def weigh_cells(weights, rescales, maxima, first, last):
-    """The online softmax of scores first..last: (maximum, sum).
+    """The online softmax of scores first..last: the maximum.
 
     The scores become weights. `maxima`, int32, lists the cells that are a new maximum, and `last` after them; rescales[c] is
     the factor for all before such a cell.
@@ -157,72 +170,105 @@ def weigh_cells(weights, rescales, maxima, first, last):
     # The running maximum of the scores decides every exponent before any is taken.
     top = np.float32(-math.inf)
     found = 0
-    for c in range(first, last):
-        s = ld_f32(weights, c)
-        if s > top:
-            st_f32(rescales, c, top - s)
-            st_i32(maxima, found, c)
-            found += 1
-            top = s
-            st_f32(weights, c, np.float32(0.0))
-        else:
-            st_f32(weights, c, s - top)
+    c = first
+    while c < last:
+        if c + W <= last and _none_above(weights + 4 * c, top) != 0:
+            _less(weights + 4 * c, top)
+            c += W
+            continue
+        for i in range(c, min(c + W, last)):
+            s = ld_f32(weights, i)
+            if s > top:
+                st_f32(rescales, i, top - s)
+                st_i32(maxima, found, i)
+                found += 1
+                top = s
+            st_f32(weights, i, s - top)
+        c += W
     st_i32(maxima, found, last)
     expf_row(weights + 4 * first, last - first)
+    for i in range(found):
+        c = ld_i32(maxima, i)
+        st_f32(rescales, c, expf(ld_f32(rescales, c)))
+    return top
+
+
+@compiled("float32(intp, intp, intp, intp, intp)")
+def sum_of_weights(weights, rescales, maxima, first, last):
+    """The sum of the weights of cells first..last, made smaller at each new maximum."""
     total = np.float32(0.0)
     c = first
-    for i in range(found + 1):
-        end = ld_i32(maxima, i)
+    number = 0
+    while c < last:
+        end = ld_i32(maxima, number)
         while c < end:
             total += ld_f32(weights, c)
             c += 1
         if c < last:
-            by = expf(ld_f32(rescales, c))
-            st_f32(rescales, c, by)
-            total = fma32(total, by, np.float32(1.0))
+            total = fma32(total, ld_f32(rescales, c), ld_f32(weights, c))
             c += 1
-    return top, total
+        number += 1
+    return total
 
 
 # --- values
 def _weighing(heads, width):
-    """Intrinsics of the value sums of a tile of heads, `width` dimensions: (zeros, step, rescale, store)."""
+    """Intrinsics of the value sums of a tile of heads, `width` dimensions: (zeros, step, rescale, store).
+
+    The state is the heads' value sums, rounded to half, and in every lane of one more vector each the sum of its weights.
+    """
     vectors = width // W
-    state = tup(f32xw, heads * vectors)
+    sums = heads * vectors
+    state = tup(f32xw, sums + heads)
 
     def rounded(E, v):
         return E.f16_to_f32(E.f32_to_f16(v))
 
+    def cell(E, values, weights, stride):
+        """A cell's values, and its weight for each head."""
+        v = [E.ld_f16(values, 2 * W * i) for i in range(vectors)]
+        return v, [E.splat_ld(F32, of_head(E, weights, stride, h)) for h in range(heads)]
+
+    def add(E, a, v, p):
+        return [rounded(E, E.fma(v[i], p[h], a[h * vectors + i])) for h in range(heads) for i in range(vectors)]
+
     def step(E, acc, values, weights, stride):
-        a = E.untup(acc, heads * vectors)
+        a = E.untup(acc, sums + heads)
         for line in range(0, 2 * width, 64):
             E.prefetch(values, _AHEAD + line)
-        v = [E.ld_f16(values, 2 * W * i) for i in range(vectors)]
-        p = [E.splat_ld(F32, of_head(E, weights, stride, h)) for h in range(heads)]
-        return E.tup([rounded(E, E.fma(v[i], p[h], a[h * vectors + i])) for h in range(heads) for i in range(vectors)])
+        v, p = cell(E, values, weights, stride)
+        return E.tup(add(E, a, v, p) + [E.add(a[sums + h], p[h]) for h in range(heads)])
 
-    def rescale(E, acc, factors):
-        a = E.untup(acc, heads * vectors)
+    def rescale(E, acc, values, weights, stride, factors):
+        """A cell that is a new maximum of some head: what was before it gets smaller. Elsewhere the factor is 1."""
+        a = E.untup(acc, sums + heads)
         f = [E.splat_ld(F32, factors, 4 * h) for h in range(heads)]
-        return E.tup([rounded(E, E.mul(a[h * vectors + i], f[h])) for h in range(heads) for i in range(vectors)])
+        v, p = cell(E, values, weights, stride)
+        # A sum that is rounded already stays as it is when its factor is 1, and so does that of the weights.
+        scaled = [rounded(E, E.mul(a[h * vectors + i], f[h])) for h in range(heads) for i in range(vectors)]
+        return E.tup(add(E, scaled, v, p) + [E.fma(a[sums + h], f[h], p[h]) for h in range(heads)])
 
-    def store(E, acc, out, stride):
-        for n, a in enumerate(E.untup(acc, heads * vectors)):
-            E.st(a, of_head(E, out, stride, n // vectors), 4 * W * (n % vectors))
+    def store(E, acc, out, stride, totals):
+        a = E.untup(acc, sums + heads)
+        for n in range(sums):
+            E.st(a[n], of_head(E, out, stride, n // vectors), 4 * W * (n % vectors))
+        for h in range(heads):
+            E.st(E.lane(a[sums + h], 0), totals, 4 * h)
 
     name = f"{heads}x{width}"
     return (
-        mk(f"_value_zeros{name}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * heads * vectors)),
+        mk(f"_value_zeros{name}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, W)] * (sums + heads))),
         mk(f"_value_step{name}", state, (state, ADDR, ADDR, ADDR), step),
-        mk(f"_value_rescale{name}", state, (state, ADDR), rescale),
-        mk(f"_value_store{name}", types.void, (state, ADDR, ADDR), store),
+        mk(f"_value_rescale{name}", state, (state, ADDR, ADDR, ADDR, ADDR), rescale),
+        mk(f"_value_store{name}", types.void, (state, ADDR, ADDR, ADDR), store),
     )
 
 
 @compiled
 def _values(zeros, step, rescale, store, heads, values, row, first, last, tile, out, out_stride):
-    """Value sums of some dimensions for a tile of heads; `row` bytes from cell to cell."""
+    """Value sums of some dimensions for a tile of heads; `row` bytes from cell to cell. The sums of weights go to the state."""
     at, stride, rescales, maxima, state = tile
+    factors = state + 8 * MOST_HEADS
     acc = zeros(0)
     for h in range(heads):
         st_i64(state, h, 0)
@@ -238,15 +284,15 @@ def _values(zeros, step, rescale, store, heads, values, row, first, last, tile, 
                 factor = ld_f32(rescales + h * stride, c)
                 index += 1
                 st_i64(state, h, index)
-            st_f32(state + 8 * MOST_HEADS, h, factor)
+            st_f32(factors, h, factor)
             end = min(end, ld_i32(maxima + h * stride, index))
         if here:
-            # A sum that is rounded already stays as it is when its factor is 1.
-            acc = rescale(acc, state + 8 * MOST_HEADS)
+            acc = rescale(acc, values + c * row, at + 4 * c, stride, factors)
+            c += 1
         while c < end:
             acc = step(acc, values + c * row, at + 4 * c, stride)
             c += 1
-    store(acc, out, out_stride)
+    store(acc, out, out_stride, factors)
 
 
 # --- a tile of heads
@@ -290,9 +336,7 @@ def _attend(
     )  # fmt: skip
     for h in range(heads):
         at = h * stride
-        top, sum_of = weigh_cells(weights + at, rescales + at, maxima + at, first, last)
-        st_f32(out + h * out_stride, 0, top)
-        st_f32(out + h * out_stride, 1, sum_of)
+        st_f32(out + h * out_stride, 0, weigh_cells(weights + at, rescales + at, maxima + at, first, last))
     tile = (weights, stride, rescales, maxima, state)
     d = 0
     while d + _SLAB <= dim:
@@ -314,6 +358,8 @@ def _attend(
                 for i in range(dim - d):
                     st_f32(out + h * out_stride, 2 + d + i, ld_f32(scratch + h * stride, i))
         d += _REST
+    for h in range(heads):
+        st_f32(out + h * out_stride, 1, ld_f32(state + 8 * MOST_HEADS, h))
 
 
 @kernel

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import types
-from .attention_rows import weigh_cells
+from .attention_rows import sum_of_weights, weigh_cells
 from .isa import W
 from .native import compiled, kernel
 from .q8_0 import FLIP, PACKED, careful, result1, step1, zeros1
@@ -190,7 +190,8 @@ def attend_rows(args, chunk, thread):
         walsh_hadamard(query, dim, ld_i64(args, 24))
     quantize_row(query, dim, packed, -FLIP)
     _scores(keys, packed, dim, last, ld_f32(args, 34), weights)
-    total = weigh_cells(weights, rescales, maxima, 0, last)[1]
+    weigh_cells(weights, rescales, maxima, 0, last)
+    total = sum_of_weights(weights, rescales, maxima, 0, last)
     inverse = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
     out = ld_i64(args, 13) + (row * ld_i64(args, 14) + head * dim) * 4
     for b in range(blocks):
