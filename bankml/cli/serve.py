@@ -125,6 +125,8 @@ def _open(
             progress=progress,
         )
         engine.warm(progress)
+        # The first answer with a grammar does not wait for it.
+        _ = engine.vocabulary
     if engine.inexact is not None:
         click.echo(f"bankml serve: answers are not exact: {engine.inexact}", err=True)
     # A template that does not run is refused at the start, as llama-server does, not at the first request.

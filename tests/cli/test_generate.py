@@ -4,6 +4,7 @@
 import hashlib
 import io
 import json
+import subprocess
 import sys
 
 import pytest
@@ -296,3 +297,19 @@ def test_schemas_that_bind_nothing(bankml, stdin, tmp_path, schema, flags, code,
     answer = bankml("generate", ASK, "--max", 1, "--schema", file, *flags)
     assert (answer.code, answer.out) == (code, "")
     assert word in answer.err
+
+
+def test_an_answer_with_samplers_is_given_without_the_compiler(home, tmp_path):
+    grammar = tmp_path / "letters.gbnf"
+    grammar.write_text("root ::= [a-z ]+")
+    # The first start compiles what is missing, in other processes.
+    code = f"""
+import sys
+from bankml.cli.main import main
+flags = ["--max", "2", "--seed", "1", "--dry-multiplier", "0.5", "--xtc-probability", "0.5", "--grammar", {str(grammar)!r}]
+for _ in range(2):
+    assert main(["generate", "Say hi.", *flags]) == 0
+print("numba" in sys.modules, "llvmlite" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False True"

@@ -148,11 +148,10 @@ class Engine:
         return VocabularyTrie.of(self.tokenizer)
 
     def warm(self, progress: Callable[[str, int, int | None], None] | None = None) -> None:
-        """Make now what a first answer with further samplers, probabilities or a grammar would else wait for."""
+        """Load now what a first answer with further samplers, probabilities or a grammar would else wait for."""
         from bankml.core.model.compile import compile_seldom
 
         compile_seldom(progress)
-        _ = self.vocabulary
 
     def check(self, prompt: Sequence[int]) -> None:
         """Refuse a prompt that has tokens which the vocabulary has not, or leaves no room for an answer.
