@@ -22,7 +22,7 @@ from .native import compiled, kernel
 from .simd import ADDR, F32, V, f32x8, fma32, ld_bf16, ld_f16, ld_f32, ld_i64, mk, st_f32, tup
 
 TILE_ROWS = 4
-TILE_COLUMNS = 6 if TIER == "avx512" else 2
+TILE_COLUMNS = 6 if TIER == "avx512" else 3
 
 
 _acc4 = tup(f32x8, 4)
@@ -110,52 +110,39 @@ def _finish(args, column, row, value):
     st_f32(ld_i64(args, 5), at, value)
 
 
-def _tile(type_id):
-    count = TILE_ROWS * TILE_COLUMNS
+def _tile(columns):
+    """Intrinsics of TILE_ROWS weight rows times some activation rows: (zeros, steps by type F32, F16, BF16, lanes)."""
+    count = TILE_ROWS * columns
     state = tup(f32x8, count)
 
-    def step(E, acc, w, row_bytes, y, y_stride):
-        a = E.untup(acc, count)
-        ys = [E.ld(V(F32, 8), E.b.add(y, E.b.mul(y_stride, E.i64(c)))) for c in range(TILE_COLUMNS)]
-        for r in range(TILE_ROWS):
-            row = widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0)
-            for c in range(TILE_COLUMNS):
-                a[r * TILE_COLUMNS + c] = E.fma(row, ys[c], a[r * TILE_COLUMNS + c])
-        return E.tup(a)
+    def step_of(type_id):
+        def step(E, acc, w, row_bytes, y, y_stride):
+            a = E.untup(acc, count)
+            ys = [E.ld(V(F32, 8), E.b.add(y, E.b.mul(y_stride, E.i64(c)))) for c in range(columns)]
+            for r in range(TILE_ROWS):
+                row = widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0)
+                for c in range(columns):
+                    a[r * columns + c] = E.fma(row, ys[c], a[r * columns + c])
+            return E.tup(a)
 
-    def one(E, acc, w, row_bytes, y):
-        a = E.untup(acc, TILE_ROWS)
-        column = E.ld(V(F32, 8), y)
-        return E.tup(
-            [E.fma(widen(E, type_id, E.b.add(w, E.b.mul(row_bytes, E.i64(r))), 0), column, a[r]) for r in range(TILE_ROWS)]
-        )
+        return mk(f"_tile_step{type_id}_{columns}", state, (state,) + (ADDR,) * 4, step)
 
     return (
-        mk(f"_tile_step{type_id}", state, (state,) + (ADDR,) * 4, step),
-        mk(f"_tile_one{type_id}", _acc4, (_acc4,) + (ADDR,) * 3, one),
+        mk(f"_tile_zeros{columns}", state, (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, 8)] * count)),
+        *map(step_of, (F32_ID, F16_ID, BF16_ID)),
+        mk(
+            f"_tile_lanes{columns}",
+            tup(types.float32, count),
+            (state,),
+            lambda E, acc: E.tup([E.lane(E.hsum_lanes(v, "A"), 0) for v in E.untup(acc, count)]),
+        ),
     )
 
 
-_COUNT = TILE_ROWS * TILE_COLUMNS
-_tile_zero = mk("_tile_zerof", tup(f32x8, _COUNT), (ADDR,), lambda E, _: E.tup([E.const(F32, 0.0, 8)] * _COUNT))
-_lanes_many = mk(
-    "_lanes_many",
-    tup(types.float32, _COUNT),
-    (tup(f32x8, _COUNT),),
-    lambda E, acc: E.tup([E.lane(E.hsum_lanes(v, "A"), 0) for v in E.untup(acc, _COUNT)]),
-)
-_lanes_four = mk(
-    "_lanes_four",
-    tup(types.float32, 4),
-    (_acc4,),
-    lambda E, acc: E.tup([E.lane(E.hsum_lanes(v, "A"), 0) for v in E.untup(acc, 4)]),
-)
-
-
-_tiles = {t: _tile(t) for t in (F32_ID, F16_ID, BF16_ID)}
-_tile_f32, _one_f32 = _tiles[F32_ID]
-_tile_f16, _one_f16 = _tiles[F16_ID]
-_tile_bf16, _one_bf16 = _tiles[BF16_ID]
+# Numba takes intrinsics as arguments, one by one. Two columns keep the multipliers as busy as many do; one waits for itself.
+_zeros_many, _f32_many, _f16_many, _bf16_many, _lanes_many = _tile(TILE_COLUMNS)
+_zeros_two, _f32_two, _f16_two, _bf16_two, _lanes_two = _tile(2)
+_zeros_one, _f32_one, _f16_one, _bf16_one, _lanes_one = _tile(1)
 
 
 @compiled("float32(intp, intp, intp, intp)")
@@ -174,6 +161,27 @@ def _finish_tiled(args, column, row, w, y, value):
     if isnan(value):
         value = float_nans.tiled(ld_i64(args, 14), w, y, ld_i64(args, 13), row, column, ld_i64(args, 10))
     _finish(args, column, row, value)
+
+
+@compiled
+def _tiled(zeros, step_f32, step_f16, step_bf16, lanes, columns, args, row, w, j, y):
+    """TILE_ROWS weight rows from `row`, which begin at w, times `columns` activation rows from j, which begin at y."""
+    k, type_id, stride = ld_i64(args, 13), ld_i64(args, 14), ld_i64(args, 4)
+    row_bytes = k * (4 if type_id == 0 else 2)
+    acc = zeros(0)
+    if type_id == 1:
+        for i in range(0, k, 8):
+            acc = step_f16(acc, w + 2 * i, row_bytes, y + 4 * i, stride)
+    elif type_id == 0:
+        for i in range(0, k, 8):
+            acc = step_f32(acc, w + 4 * i, row_bytes, y + 4 * i, stride)
+    else:
+        for i in range(0, k, 8):
+            acc = step_bf16(acc, w + 2 * i, row_bytes, y + 4 * i, stride)
+    out = lanes(acc)
+    for r in range(TILE_ROWS):
+        for c in range(columns):
+            _finish_tiled(args, j + c, row + r, w + r * row_bytes, y + c * stride, out[r * columns + c])
 
 
 @kernel
@@ -206,38 +214,13 @@ def gemm(args, chunk, thread):
         at = w + row * row_bytes
         j = first
         while j + TILE_COLUMNS <= last:
-            acc = _tile_zero(0)
-            column = y + j * stride
-            if type_id == 1:
-                for i in range(0, k, 8):
-                    acc = _tile_f16(acc, at + 2 * i, row_bytes, column + 4 * i, stride)
-            elif type_id == 0:
-                for i in range(0, k, 8):
-                    acc = _tile_f32(acc, at + 4 * i, row_bytes, column + 4 * i, stride)
-            else:
-                for i in range(0, k, 8):
-                    acc = _tile_bf16(acc, at + 2 * i, row_bytes, column + 4 * i, stride)
-            out = _lanes_many(acc)
-            for r in range(4):
-                for c in range(TILE_COLUMNS):
-                    _finish_tiled(args, j + c, row + r, at + r * row_bytes, column + c * stride, out[r * TILE_COLUMNS + c])
+            _tiled(_zeros_many, _f32_many, _f16_many, _bf16_many, _lanes_many, TILE_COLUMNS, args, row, at, j, y + j * stride)
             j += TILE_COLUMNS
-        while j < last:
-            few = _zeros4(0)
-            column = y + j * stride
-            if type_id == 1:
-                for i in range(0, k, 8):
-                    few = _one_f16(few, at + 2 * i, row_bytes, column + 4 * i)
-            elif type_id == 0:
-                for i in range(0, k, 8):
-                    few = _one_f32(few, at + 4 * i, row_bytes, column + 4 * i)
-            else:
-                for i in range(0, k, 8):
-                    few = _one_bf16(few, at + 2 * i, row_bytes, column + 4 * i)
-            four = _lanes_four(few)
-            for r in range(4):
-                _finish_tiled(args, j, row + r, at + r * row_bytes, column, four[r])
-            j += 1
+        while j + 2 <= last:
+            _tiled(_zeros_two, _f32_two, _f16_two, _bf16_two, _lanes_two, 2, args, row, at, j, y + j * stride)
+            j += 2
+        if j < last:
+            _tiled(_zeros_one, _f32_one, _f16_one, _bf16_one, _lanes_one, 1, args, row, at, j, y + j * stride)
 
 
 @compiled("void(intp, intp, intp, intp, intp)")
