@@ -66,7 +66,7 @@ _TABLE = np.array(VALUES, np.int64)
 
 
 def _lookup(E, table, index):
-    name = "llvm.x86.avx512.pshuf.b.512" if VNNI else "llvm.x86.avx2.pshuf.b"
+    name = "llvm.x86.avx512.pshuf.b.512" if W == 16 else "llvm.x86.avx2.pshuf.b"
     values = ir.Constant(_BYTES, [v - 256 if v > 127 else v for v in table] * (W // 4))
     return E.call(name, _BYTES, [values, E.b.bitcast(index, _BYTES)])
 

@@ -12,7 +12,9 @@ import llvmlite.binding as llvm
 
 AVX2 = ("avx2", "fma", "f16c", "bmi2")
 AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni")
-TIERS = {"avx512": AVX512, "avx2": AVX2}
+# AVX2 with the dot products of bytes, which came to its width with either extension.
+AVXVNNI = (*AVX2, "avxvnni")
+TIERS = {"avx512": AVX512, "avxvnni": AVXVNNI, "avx2": AVX2}
 
 
 class UnsupportedCpuError(RuntimeError):
@@ -21,6 +23,8 @@ class UnsupportedCpuError(RuntimeError):
 
 def _choose() -> str:
     features = llvm.get_host_cpu_features()
+    # AVX-512's form of those instructions serves as well.
+    features["avxvnni"] = features.get("avxvnni") or (features.get("avx512vl") and features.get("avx512vnni"))
     wanted = os.environ.get("BANKML_ISA") or None
     if wanted is not None and wanted not in TIERS:
         raise UnsupportedCpuError(f"BANKML_ISA={wanted}: allowed are {', '.join(TIERS)}")
@@ -37,4 +41,4 @@ def _choose() -> str:
 TIER = _choose()
 # Lanes of a float vector: 16 (zmm) or 8 (ymm).
 W = 16 if TIER == "avx512" else 8
-VNNI = TIER == "avx512"
+VNNI = TIER != "avx2"

@@ -176,10 +176,9 @@ class Emit:
         """
         n = acc.type.count
         if VNNI:
-            name = "512" if n == 16 else "256"
             bytes_ = V(I8, 4 * n)
             return self.call(
-                f"llvm.x86.avx512.vpdpbusd.{name}", acc.type, [acc, self.b.bitcast(u, bytes_), self.b.bitcast(s, bytes_)]
+                f"llvm.x86.avx512.vpdpbusd.{32 * n}", acc.type, [acc, self.b.bitcast(u, bytes_), self.b.bitcast(s, bytes_)]
             )
         return self.b.add(acc, self.pairs(u, s))
 

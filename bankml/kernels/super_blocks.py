@@ -43,13 +43,13 @@ def add_pairs(E, total, a, b):
     words = V(I16, 2 * W)
     a, b = E.b.bitcast(a, words), E.b.bitcast(b, words)
     if VNNI:
-        return E.call("llvm.x86.avx512.vpdpwssd.512", total.type, [total, a, b])
+        return E.call(f"llvm.x86.avx512.vpdpwssd.{32 * W}", total.type, [total, a, b])
     return E.b.add(total, E.call("llvm.x86.avx2.pmadd.wd", V(I32, W), [a, b]))
 
 
 def pairs_u8s8(E, u, s):
     """int16 sums of two u8*s8 products."""
-    name = "llvm.x86.avx512.pmaddubs.w.512" if VNNI else "llvm.x86.avx2.pmadd.ub.sw"
+    name = "llvm.x86.avx512.pmaddubs.w.512" if W == 16 else "llvm.x86.avx2.pmadd.ub.sw"
     bytes_ = V(I8, 4 * W)
     return E.call(name, V(I16, 2 * W), [E.b.bitcast(u, bytes_), E.b.bitcast(s, bytes_)])
 

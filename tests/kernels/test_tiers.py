@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The AVX2 kernels give the reference's bits too, and every weight type has its record."""
+"""The kernels of every tier give the reference's bits, and every weight type has its record."""
 
 import json
 import os
@@ -20,6 +20,8 @@ RECORDS = ROOT / "tests" / "records"
 NAMES = {TYPES[number].name for number in TYPE_IDS}
 # One type of each way to multiply; the release gate compares all of them.
 _TYPES = ("f16", "q4_1", "q8_0", "q4_0", "q6_k")
+# Of each way to take dot products of bytes at that tier's width.
+_VNNI_TYPES = ("q8_0", "iq4_xs", "q4_k")
 QUICK = ("kernels", *(f"kernels-{name}" for name in _TYPES), "operations", "attention", "libm")
 
 
@@ -41,13 +43,15 @@ def test_every_type_has_a_scalar_model():
     assert NAMES - set(products.TYPES) == set()
 
 
-@pytest.mark.skipif(TIER == "avx2", reason="this machine, or BANKML_ISA, has every other test on the AVX2 kernels already")
-def test_the_avx2_kernels_give_the_same_bits():
-    files = [str(RECORDS / f"{name}.json.gz") for name in QUICK]
+@pytest.mark.parametrize(("tier", "names"), [("avx2", QUICK), ("avxvnni", tuple(f"kernels-{name}" for name in _VNNI_TYPES))])
+def test_the_kernels_of_the_other_tiers_give_the_same_bits(tier, names):
+    if TIER in ("avx2", tier):
+        pytest.skip("this machine, or BANKML_ISA, has every other test on these kernels already, or lacks what they need")
+    files = [str(RECORDS / f"{name}.json.gz") for name in names]
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.compare_records", *files],
         cwd=ROOT,
-        env=os.environ | {"BANKML_ISA": "avx2"},
+        env=os.environ | {"BANKML_ISA": tier},
         capture_output=True,
         text=True,
         check=False,
@@ -55,4 +59,4 @@ def test_the_avx2_kernels_give_the_same_bits():
     *lines, last = done.stdout.splitlines()
     tallies = list(map(json.loads, lines))
     assert [tally for tally in tallies if tally["identical"] != tally["total"]] == []
-    assert (done.returncode, last.split(":")[0], len(tallies)) == (0, "avx2-tier", len(files)), done.stderr[-3000:]
+    assert (done.returncode, last.split(":")[0], len(tallies)) == (0, f"{tier}-tier", len(files)), done.stderr[-3000:]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bankml.core.model.compile import compile_kernels, compile_seldom
+from bankml.core.oracle.kinds._ours import TYPE_IDS
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.run import compare_record
 from bankml.core.pins import sha256_file
@@ -16,6 +18,13 @@ FILES = sorted(path for path in RECORDS.rglob("*.json*") if path.is_file())
 @pytest.fixture(scope="session")
 def smollm2_sha256(smollm2):
     return sha256_file(smollm2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """Every weight type, compiled by several processes: faster than this one would as it goes."""
+    compile_kernels([(number, rows) for number in TYPE_IDS for rows in (8, 9)], "q8_0")
+    compile_seldom()
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(RECORDS)) for path in FILES])
