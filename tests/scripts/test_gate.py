@@ -34,6 +34,9 @@ case "$*" in
 esac
 """
 
+# What a shell runs in the background ignores SIGINT, and so does what the tests start there.
+LISTENING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+
 
 class Gate:
     """A copy of the gate in a repository of its own, with a ``python``, ``bankml`` and ``make`` of the test's own."""
@@ -101,7 +104,8 @@ class Gate:
         environment = {name: value for name, value in os.environ.items() if name != "BANKML_TEST_HOME"}
         environment |= {name: str(value) for name, value in settings.items()}
         gate = self.root / "testing" / "release_gate.sh"
-        return subprocess.Popen([gate, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [sys.executable, "-c", LISTENING, gate, *words]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *words, **variables):
         process = self.start(*words, **variables)
