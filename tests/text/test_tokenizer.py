@@ -2,6 +2,10 @@
 """The tokenizer on the real model, and what it costs."""
 
 import gc
+import json
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -86,6 +90,16 @@ def test_time_grows_with_length_not_with_its_square(ours, monkeypatch, unit, nat
     short, long = unit * (16_000 // len(unit)), unit * (128_000 // len(unit))
     base = max(0.002, min(seconds(lambda: ours.encode(short)) for _ in range(3)))
     assert seconds(lambda: ours.encode(long)) < 8 * 4 * base
+
+
+def test_where_no_kernels_run_long_texts_are_merged_all_the_same(smollm2):
+    text = "x" * module._NATIVE_LENGTH
+    command = [sys.executable, "-m", "bankml", "tokenize", smollm2]
+    tokens = [
+        json.loads(subprocess.run(command, input=text, env=os.environ | more, capture_output=True, text=True, check=True).stdout)
+        for more in ({}, {"BANKML_ISA": "none"})
+    ]
+    assert tokens[0] == tokens[1]
 
 
 def test_native_and_plain_merging_agree(ours, monkeypatch):
