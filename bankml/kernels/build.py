@@ -222,7 +222,7 @@ def _wrapper(target: Any, function: Compiled) -> Any:
     wrapped = ir.Function(module, ir.FunctionType(gives, [_I64] * gives_tuple + takes), function.symbol)
     builder = ir.IRBuilder(wrapped.append_basic_block("entry"))
     arguments = [
-        _array(target, builder, kind, value) if isinstance(kind, numba_types.Array) else value
+        _of_numpy(target, builder, kind, value) if isinstance(kind, numba_types.Array) else value
         for kind, value in zip(description.argtypes, wrapped.args[gives_tuple:], strict=True)
     ]
     _, out = target.call_conv.call_function(builder, native, description.restype, description.argtypes, arguments)
@@ -236,7 +236,18 @@ def _wrapper(target: Any, function: Compiled) -> Any:
     return module
 
 
-def _array(target: Any, builder: Any, kind: Any, address: Any) -> Any:
+def array(target: Any, builder: Any, kind: Any, data: Any, sizes: Sequence[Any]) -> Any:
+    """numba's array, of a type of numba's, over numbers in C's order that belong to somebody else."""
+    item = ir.Constant(_I64, target.get_abi_sizeof(target.get_data_type(kind.dtype)))
+    strides = [item]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, builder.mul(strides[0], size))
+    made = arrayobj.make_array(kind)(target, builder)
+    arrayobj.populate_array(made, data=data, shape=sizes, strides=strides, itemsize=item, meminfo=None)
+    return made._getvalue()
+
+
+def _of_numpy(target: Any, builder: Any, kind: Any, address: Any) -> Any:
     """numba's array of numpy's array object."""
 
     def word(at: Any, offset: int) -> Any:
@@ -245,11 +256,5 @@ def _array(target: Any, builder: Any, kind: Any, address: Any) -> Any:
 
     sizes_at = word(address, _SIZES)
     sizes = [word(sizes_at, 8 * i) for i in range(kind.ndim)]
-    item = ir.Constant(_I64, target.get_abi_sizeof(target.get_data_type(kind.dtype)))
-    strides = [item]
-    for size in reversed(sizes[1:]):
-        strides.insert(0, builder.mul(strides[0], size))
-    array = arrayobj.make_array(kind)(target, builder)
     data = builder.inttoptr(word(address, _DATA), target.get_data_type(kind.dtype).as_pointer())
-    arrayobj.populate_array(array, data=data, shape=sizes, strides=strides, itemsize=item, meminfo=None)
-    return array._getvalue()
+    return array(target, builder, kind, data, sizes)

@@ -182,8 +182,9 @@ def _load(function: Compiled) -> int:
 
     with _lock:
         if function.symbol not in _addresses:
-            together = entries(function.module) if function.is_entry else [function]
-            name = function.module if function.is_entry else function.symbol
+            name, together = function.symbol, [function]
+            if function.is_entry:
+                name, together = function.module, entries(function.module)
             # The store's folder is one of these kernels' sources: what others write is not kept.
             kept = function.__module__.startswith("bankml.kernels.")
             code = store.read(name) if kept else None

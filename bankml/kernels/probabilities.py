@@ -23,7 +23,6 @@ _ZERO = np.float32(0)
 _LOWEST = np.float32(np.finfo(np.float32).min)
 
 _F = types.float32[::1]
-_CONST = types.float32[::1]
 _I = types.int32[::1]
 
 
@@ -93,7 +92,7 @@ def _log(p):
     return _LOWEST if p == _ZERO else logf(p)
 
 
-@entry(types.float32(_CONST, types.int64, types.int64, _F, _I, _F))
+@entry(types.float32(_F, types.int64, types.int64, _F, _I, _F))
 def logprobs(logits, token, k, key, ids, values):
     """The logarithm of the token's probability; in ``ids[:k]`` and ``values[:k]`` the k most probable tokens and theirs.
 

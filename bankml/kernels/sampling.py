@@ -32,7 +32,6 @@ _BLOCK = 64
 _stack_count, _stack_start = stack_array(128), stack_array(129)
 
 _F = types.float32[::1]
-_CONST = types.float32[::1]
 _I = types.int32[::1]
 _S = types.int64[::1]
 _MT = types.uint32[::1]
@@ -91,7 +90,7 @@ def uniform_float(mt):
     return drawn if drawn < _ONE else np.float32(0.99999994)
 
 
-@entry(types.void(_CONST, _I, _F, _S))
+@entry(types.void(_F, _I, _F, _S))
 def load(logits, ids, logit, state):
     """All tokens are candidates, in the order of their ids. Source: set_logits, common/sampling.cpp."""
     n = logits.shape[0]
@@ -109,7 +108,7 @@ def _offer(logits, first, last, k, ids, logit):
             sift(logit, ids, START, START, k, logits[i], np.int32(i))
 
 
-@entry(types.void(_CONST, types.int64, _I, _F, _S))
+@entry(types.void(_F, types.int64, _I, _F, _S))
 def load_top_k(logits, k, ids, logit, state):
     """``load`` and ``top_k`` for 1 <= k <= 128 in one pass that writes only what is kept.
 

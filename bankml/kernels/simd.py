@@ -228,24 +228,15 @@ class Emit:
         """A homogeneous tuple of the signature's return type."""
         return self.context.make_tuple(self.b, self.sig.return_type, values)
 
-    def none(self):
-        """numba's void."""
-        return self.context.get_dummy_value()
-
     def stack_array(self, count):
         """The compiler's array of `count` zeros of int64 in the function's frame."""
-        from numba.np import arrayobj
+        from .build import array
 
         ty = ir.ArrayType(I64, count)
         with self.b.goto_entry_block():
             data = self.b.alloca(ty)
         self.b.store(ir.Constant(ty, None), data)
-        array = arrayobj.make_array(self.sig.return_type)(self.context, self.b)
-        first = self.b.bitcast(data, I64.as_pointer())
-        arrayobj.populate_array(
-            array, data=first, shape=[self.i64(count)], strides=[self.i64(8)], itemsize=self.i64(8), meminfo=None
-        )
-        return array._getvalue()
+        return array(self.context, self.b, self.sig.return_type, self.b.bitcast(data, I64.as_pointer()), [self.i64(count)])
 
 
 def mk(name, ret, args, emit):
@@ -255,7 +246,6 @@ def mk(name, ret, args, emit):
 
 def stack_array(count):
     """An intrinsic ``f(0)``: an array of `count` zeros in the frame of the function that calls it."""
-
     return mk(f"stack_array_{count}", types.int64[::1], (ADDR,), lambda E, _: E.stack_array(count))
 
 

@@ -18,7 +18,8 @@ _places: list[Path] = []
 
 def place(cache: Path) -> None:
     """Say where folders of compiled kernels live; the first call counts."""
-    _places.append(cache / "kernels")
+    if not _places:
+        _places.append(cache / "kernels")
 
 
 @functools.cache
@@ -50,7 +51,8 @@ def _key() -> str:
         spec = find_spec(name)
         if spec is not None and spec.origin is not None:
             digest.update(Path(spec.origin).with_name("_version.py").read_bytes())
-    digest.update(f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}".encode())
+    # Compiled code reads numpy's arrays, which begin with the head of this Python's objects.
+    digest.update(f"{object.__basicsize__} {binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}".encode())
     return digest.hexdigest()[:16]
 
 

@@ -17,7 +17,6 @@ Progress = Callable[[str, int, int | None], None]
 
 # Modules of kernels, those that take longest first.
 _BASE = ("attention_rows", "sampling", "rope", "rows", "attention", "team")
-_CACHE = {"f16": (), "q8_0": ("cache_q8",)}
 # What only some requests ask for.
 _SELDOM = ("grammar", "vocabulary_trie", "sampling_more", "grammar_tokens", "probabilities")
 _WORKERS = 2
@@ -51,7 +50,8 @@ def compile_kernels(matrices: Iterable[tuple[int, int]], cache_type: str = "f16"
         raise Refusal("model.cpu", f"the kernels do not run here: {error}", exit_code=EXIT_OTHER) from None
     types = sorted(set().union(*(weight_type(*each).modules for each in matrices)))
     # The sweep over libm's functions is asked once for each version of the kernels.
-    needed = [*_BASE[:2], *types, *_CACHE[cache_type], *_BASE[2:]]
+    cache = ["cache_q8"] if cache_type == "q8_0" else []
+    needed = [*_BASE[:2], *types, *cache, *_BASE[2:]]
     _compile([*needed, "libm_sweep"], progress)
     _load(needed)
 
