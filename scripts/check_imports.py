@@ -11,12 +11,14 @@ from pathlib import Path
 from tracked import ROOT
 
 MIDDLE = {"model", "sampling", "constrain", "text", "pins"}
-EVERYONE = {"refusal", "home"}
+EVERYONE = {"refusal", "home", "abandon", "json"}
 
 # What each room of core may import besides itself, EVERYONE and the kernels.
 ROOMS: dict[str, set[str]] = {
     "refusal": set(),
     "home": set(),
+    "abandon": set(),
+    "json": set(),
     "exact": set(),
     "gguf": set(),
     **{room: {"gguf"} for room in MIDDLE},

@@ -219,7 +219,7 @@ def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _
     _check_biases(asked.sampling, engine)
     made = None
     if isinstance(chat, str):
-        tokens, grammar = engine.tokenizer.encode(chat), asked.grammar or _plain_grammar(asked.schema)
+        tokens, grammar = engine.tokenizer.encode_compactly(chat), asked.grammar or _plain_grammar(asked.schema)
     else:
         made = _chat(engine, chat, asked.schema)
         tokens, grammar = made.tokens, made.reading.text or asked.grammar

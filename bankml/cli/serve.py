@@ -64,13 +64,13 @@ def command(
     MODEL is a path or a name from `bankml list`; without it, the default model. The file is guarded, hashed and held to
     its pin before the port opens.
     """
-    from bankml.core.serve.settings import Settings, listen_address
+    from bankml.core.serve.settings import Settings, listen_address, origins
 
     host, port = listen_address(listen)
     settings = Settings(
         host=host,
         port=port,
-        allow_origin=frozenset(origin for each in allow_origin for origin in each.split(",") if origin),
+        allow_origin=origins(allow_origin),
         quiet=quiet,
         llama_threads=llama_threads,
         threads=threads,
@@ -81,8 +81,8 @@ def command(
     from bankml.core.pins import resolve_model
     from bankml.core.serve.server import bound_socket, run
 
-    bound = bound_socket(settings)
     path = resolve_model(model)
+    bound, settings = bound_socket(settings)
 
     def open_engine() -> Engine:
         return _open(path, fork, ctx, threads, llama_threads, cache_type, inexact)

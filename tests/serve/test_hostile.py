@@ -142,7 +142,7 @@ class Neighbour(threading.Thread):
 @pytest.fixture(scope="module")
 def lone(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of its own, so that nothing but these tests adds to its memory and its work."""
-    server = Served(smollm2, tmp_path_factory.mktemp("hostile") / "log", "--ctx", "256", "--threads", "1")
+    server = Served(smollm2, "--ctx", "256", "--threads", "1")
     yield server
     assert server.stop() == 0, server.rows()
 
@@ -184,7 +184,7 @@ def test_it_is_refused_or_answered_soon(lone: Served, field: str, name: str) -> 
 
 
 def test_the_first_request_finds_everything_compiled(smollm2: Path, tmp_path: Path) -> None:
-    server = Served(smollm2, tmp_path / "log", "--ctx", "256", "--threads", "1")
+    server = Served(smollm2, "--ctx", "256", "--threads", "1")
     try:
         gauge = Gauge(server.process.pid)
         asked = {"prompt": "a", "n_predict": 2, "temperature": 0, "n_probs": 3}

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import socket
-import time
-
 import pytest
 
 from bankml.core.refusal import Refusal
@@ -80,21 +77,6 @@ def test_what_is_no_http_gets_a_400(served: Served, sent: bytes) -> None:
     answer = served.raw(sent)
     assert status(answer) == 400
     assert b"invalid_request_error" in answer
-
-
-def test_the_33rd_connection_is_turned_away(served: Served) -> None:
-    served.session.close()
-    held = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(32)]
-    try:
-        time.sleep(0.2)
-        answer = served.raw(GET + b"\r\n")
-        assert status(answer) == 503
-        assert b"bankml serve: too many connections" in answer
-    finally:
-        for each in held:
-            each.close()
-    time.sleep(0.2)
-    assert served.get("/health").status_code == 200
 
 
 def test_cors(served: Served) -> None:

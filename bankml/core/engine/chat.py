@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ class Chat:
         preserved: control tokens whose text is part of the answer.
     """
 
-    tokens: list[int]
+    tokens: array[int]
     stops: tuple[str, ...]
     reading: ChatGrammar
     preserved: frozenset[int]
@@ -44,7 +45,7 @@ def ready(engine: Engine, conversation: ChatRequest) -> Chat:
     encode = engine.tokenizer.encode
     cut = [encode(text, add_special=False, parse_special=True) for text in reading.preserved]
     return Chat(
-        tokens=encode(prompt.raw, add_special=True, parse_special=True),
+        tokens=engine.tokenizer.encode_compactly(prompt.raw, add_special=True, parse_special=True),
         stops=prompt.stops,
         reading=reading,
         preserved=frozenset(tokens[0] for tokens in cut if len(tokens) == 1),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bankml.core.serve import shapes
 from bankml.core.serve.verbose import verbose
-from bankml.core.serve.worker import Took, counted
+from bankml.core.serve.worker import Token, counted
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion
@@ -42,7 +42,7 @@ class Shape(Protocol):
         """A finished answer, or the last event of a streamed one, which tells no probabilities."""
         ...
 
-    def part(self, answer: Answer[Any], took: Took, told: list[Entry]) -> Body:
+    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         ...
 
@@ -64,7 +64,7 @@ class Native:
         """A finished answer."""
         return verbose(answer, completion, told, _NO_TEMPLATE)
 
-    def part(self, answer: Answer[Any], took: Took, told: list[Entry]) -> Body:
+    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         return {
             "index": answer.index,
@@ -108,7 +108,7 @@ class OpenAI:
             "timings": shapes.timings(numbers),
         }
 
-    def part(self, answer: Answer[Any], took: Took, told: list[Entry]) -> Body:
+    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         return {
             **self._event(answer, took.step.text, told, None),
@@ -147,6 +147,6 @@ def _choice(answer: Answer[Any], text: str, told: list[Entry], finish_reason: st
     }
 
 
-def _timings(answer: Answer[Any], took: Took) -> Body:
+def _timings(answer: Answer[Any], took: Token) -> Body:
     wanted = took.stopped or answer.prepared.request.timings_per_token
     return {"timings": shapes.timings(took.counts)} if wanted else {}

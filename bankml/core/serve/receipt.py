@@ -53,7 +53,7 @@ def text_sha256(text: str) -> str:
 def receipt(
     origin: Origin,
     *,
-    request: bytes,
+    request_sha256: str,
     text: str,
     prompt_tokens: int,
     completion_tokens: int,
@@ -68,7 +68,7 @@ def receipt(
     """The receipt, members in their documented order; ``signed`` is false, and last.
 
     Args:
-        request: the body of the request as it came.
+        request_sha256: of the body of the request as it came.
         text: the answer as it was sent; of a stream what its events carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
@@ -86,7 +86,7 @@ def receipt(
         "ttft_ms": None if ttft_ms is None else round(ttft_ms, 3),
         "wall_ms": round(wall_ms, 3),
         "response_sha256": text_sha256(text),
-        "request_sha256": hashlib.sha256(request).hexdigest(),
+        "request_sha256": request_sha256,
         "pinned": origin.pinned,
         "reference": REFERENCE,
         **exactness(origin.inexact),

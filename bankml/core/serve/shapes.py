@@ -11,6 +11,7 @@ import json
 import secrets
 import string
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,11 @@ def dump(value: Any) -> bytes:
 def event(value: Any) -> bytes:
     """A value as one server-sent event."""
     return b"data: " + dump(value) + b"\n\n"
+
+
+def events(values: Iterable[Any]) -> bytes:
+    """Several values as server-sent events, one after the other."""
+    return b"".join(map(event, values))
 
 
 DONE = b"data: [DONE]\n\n"
