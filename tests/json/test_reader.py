@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bankml.core.json.reader import MAX_DEPTH, read_json
 from bankml.core.oracle.record import read_record
 from bankml.core.refusal import Refusal
-from bankml.core.json.reader import MAX_DEPTH, read_json
 
 RECORD = Path(__file__).parent.parent / "records" / "serve.json.gz"
 

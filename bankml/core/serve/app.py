@@ -233,11 +233,15 @@ def _refusing(handler: Handler) -> Handler:
         except Exception as error:
             if os.environ.get("BANKML_DEBUG") and not isinstance(error, Refusal):
                 raise
-            refusal = error if isinstance(error, Refusal) else _internal(error)
-            request.scope[NOTE] = refusal.line()
-            return refusal_body(refusal)
+            # No variable of this frame may keep the error, whose traceback holds the frame and all that was read.
+            return _refused(request, error if isinstance(error, Refusal) else _internal(error))
 
     return handle
+
+
+def _refused(request: Request, refusal: Refusal) -> Response:
+    request.scope[NOTE] = refusal.line()
+    return refusal_body(refusal)
 
 
 def _watched(handler: Asked, app: _App) -> Handler:

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Generic, TypeVar
 
 from bankml.core.abandon import Abandoned, go_on, work_for
+from bankml.core.serve import memory
 from bankml.core.serve.worker import Wanted
 
 T = TypeVar("T")
@@ -75,15 +74,9 @@ class Desk:
     def tidy(self, size: int) -> None:
         """After a request of this size: give its memory back to the system."""
         if size > _WORTH_TRIMMING:
-            self._large.submit(give_back)
+            self._large.submit(memory.give_back)
 
     def close(self) -> None:
         """Drop what waits; what runs ends when it next asks whether it is wanted."""
         for pool in (self._usual, self._large):
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def give_back() -> None:
-    """Return to the system what a large request has left free in the allocator of the C library."""
-    with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -19,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from bankml.core.refusal import Refusal
+from bankml.core.serve import memory
 from bankml.core.serve.app import create_app
 from bankml.core.serve.log import Log
 from bankml.core.serve.protocol import limited
@@ -115,6 +116,7 @@ def run(
         Refusal: another program listens on the address since.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    memory.one_arena()
     stopping = threading.Event()
     log = None if settings.quiet else Log()
     try:

@@ -149,7 +149,11 @@ async def answer(thread: Executor, start: Callable[[], Completion], wanted: Want
             while not finished:
                 item = await queue.get()
                 if isinstance(item, BaseException):
-                    raise item
+                    try:
+                        raise item
+                    finally:
+                        # Its traceback holds this frame: together they would keep all that led to the error.
+                        del item
                 finished = isinstance(item, Finished)
                 yield item
         finally:
