@@ -240,12 +240,12 @@ def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _
 
 
 def _chat(engine: Engine, messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> Chat:
-    from bankml.core.engine.chat import ready
+    from bankml.core.engine.chat import ready, rendered
     from bankml.core.refusal import Refusal
     from bankml.core.text.template_request import read_request
 
     wanted = {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
-    made = ready(engine, read_request({"messages": messages, **wanted}))
+    made = ready(engine, rendered(engine, read_request({"messages": messages, **wanted})))
     if schema is not None and made.reading.text is None:
         raise Refusal("schema.template", "llama.cpp b11192 binds no answer by a schema on this template", hint="--grammar can")
     return made

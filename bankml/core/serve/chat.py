@@ -57,17 +57,20 @@ def prepare(engine: Engine, request: ChatRequest, sent: Sent) -> list[PreparedCh
     Raises:
         Refusal: before anything was computed.
     """
-    from bankml.core.engine.chat import ready
+    from bankml.core.engine.chat import ready, rendered
     from bankml.core.sampling import resolve_params
 
-    chat = ready(engine, request.conversation)
+    made = rendered(engine, request.conversation)
+    # Long messages are not kept beside the tokens of their prompt.
+    request = request.without_messages()
+    chat = ready(engine, made)
     params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
     bound = constraint(request, chat.reading)
     engine.check(chat.tokens)
     return [
         PreparedChat(
             engine=engine,
-            request=request.without_conversation(),
+            request=request.without_schema(),
             sent=sent,
             tokens=list(chat.tokens),
             params=with_seed(params),

@@ -217,6 +217,17 @@ def too_many(name: str, found: int, most: int) -> Refusal:
     )
 
 
+def too_long(name: str, most: int) -> Refusal:
+    """The refusal of a text that is longer than bankml takes it; llama-server has no such limit."""
+    return Refusal(
+        "http.limit",
+        f"{name!r} is longer than bankml's limit of {most} characters",
+        where=pointer(name),
+        allowed=f"at most {most} characters",
+        extra={"param": pointer(name)},
+    )
+
+
 def known_names(shape: frozenset[str]) -> frozenset[str]:
     """Every member that a request may carry."""
     return shape | SAMPLING | NEUTRAL | frozenset(_ONLY_OFF)

@@ -116,7 +116,7 @@ def run(
         Refusal: another program listens on the address since.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    memory.one_arena()
+    memory.settle()
     stopping = threading.Event()
     log = None if settings.quiet else Log()
     try:
