@@ -21,16 +21,32 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SIZES = (1 << 16, 1 << 18, 1 << 20, 4 << 20, 16 << 20)
 MARGIN = 100_000_000
-CHAT, TEXT = "/v1/chat/completions", "/completion"
-ANY = ("/tokenize", "/detokenize", "/apply-template", CHAT, TEXT, "/v1/completions")
-MESSAGES = b'"max_tokens":1,"messages":[{"role":"user","content":"x"}]'
-PROMPT = b'"n_predict":2,"prompt":"a"'
+CHAT, TEXT, TEMPLATE = "/v1/chat/completions", "/completion", "/apply-template"
+CHATS, TEXTS = (CHAT, TEMPLATE), (TEXT, "/v1/completions")
+ANY = ("/tokenize", "/detokenize", *CHATS, *TEXTS)
+
+Inside = Callable[[random.Random, int], bytes]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is much about a body: what stands before it and behind it, and where such a body may go."""
+
+    routes: tuple[str, ...]
+    before: bytes
+    inside: Inside
+    after: bytes
+
+    def make(self, rng: random.Random, size: int) -> bytes:
+        """A body of about this size."""
+        return self.before + self.inside(rng, size - len(self.before) - len(self.after)) + self.after
 
 
 @dataclass(frozen=True)
@@ -48,89 +64,122 @@ class Body:
     data: bytes
 
 
-def _fill(unit: bytes, size: int) -> bytes:
-    return unit * max(1, size // len(unit))
+def one_of(*units: bytes) -> Inside:
+    """One of the units, again and again."""
+
+    def inside(rng: random.Random, size: int) -> bytes:
+        unit = rng.choice(units)
+        return unit * max(1, size // len(unit))
+
+    return inside
 
 
-def _many(size: int, item: Callable[[int], bytes], between: bytes = b",") -> bytes:
-    return between.join(map(item, range(max(1, size // (len(item(1 << 16)) + len(between))))))
+def many(*formats: bytes) -> Inside:
+    """Items with commas between, each of one of the formats, numbered where it has a place for a number."""
+
+    def inside(rng: random.Random, size: int) -> bytes:
+        form = rng.choice(formats)
+        numbered = b"%" in form
+        length = len(form % 123456 if numbered else form) + 1
+        return b",".join([form % i if numbered else form for i in range(max(1, size // length))])
+
+    return inside
 
 
-def _object(*members: bytes) -> bytes:
-    return b"{" + b",".join(members) + b"}"
+def chat(before: bytes, inside: Inside, after: bytes, routes: tuple[str, ...] = CHATS) -> Kind:
+    """A chat with a member more."""
+    return Kind(routes, b'{"max_tokens":1,"messages":[{"role":"user","content":"x"}],' + before, inside, after + b"}")
 
 
-Maker = Callable[[random.Random, int], bytes]
+def text(before: bytes, inside: Inside, after: bytes) -> Kind:
+    """A text to continue, with a member more."""
+    return Kind(TEXTS, b'{"n_predict":2,"prompt":"a",' + before, inside, after + b"}")
 
 
-def _chat(member: Maker) -> Maker:
-    return lambda rng, size: _object(MESSAGES, member(rng, size))
+def schema(before: bytes, inside: Inside, after: bytes) -> Kind:
+    """A text to continue under a schema."""
+    return text(b'"json_schema":' + before, inside, after)
 
 
-def _text(member: Maker) -> Maker:
-    return lambda rng, size: _object(PROMPT, member(rng, size))
+def _nested(rng: random.Random, size: int) -> bytes:
+    return (b'{"type":"object","properties":{"' + b"q" * (size // 60 - 35) + b'":') * 60 + b"{}" + b"}}" * 60
 
 
-_LETTERS = (b"a", b"hello ", b"\xc3\xa9", b"\xe2\x82\xac", b"\xf0\x9f\x98\x80", b" ", b"1", b"\\n", b"\\u00e9", b'\\"', b"<|im_end|>")
-_PATTERNS = (b"a", b"(", b"[a-z]|", b"a?", b"(a|b)*", b"a{1,9}", b"\\\\d")
-
-KINDS: dict[str, tuple[tuple[str, ...], Maker]] = {
-    "unclosed string": (ANY, lambda rng, size: b'{"messages":"' + _fill(rng.choice((b'\\"', b"a", b"\\\\", b'["', b"\xc3\xa9")), size)),
-    "unclosed string with brackets": (ANY, lambda rng, size: b'"' + _fill(b'\\"', size) + b"[" * 129),
-    "many unclosed strings": (ANY, lambda rng, size: _fill(b'"\\"', size) + b"{" * 200),
-    "depth": (ANY, lambda rng, size: _fill(rng.choice((b"[", b'{"a":', b'[{"":')), size)),
-    "depth in a member": (ANY, lambda rng, size: _object(MESSAGES, b'"metadata":' + b"[" * 120 + _fill(b"1,", size) + b"1" + b"]" * 120)),
-    "white space": (ANY, lambda rng, size: _fill(rng.choice((b" ", b"\n", b"\t")), size) + b"{}"),
-    "a long name": (ANY, lambda rng, size: _object(b'"' + _fill(b"q", size) + b'":1')),
-    "long names": (ANY, lambda rng, size: _object(*(b'"' + _fill(b"q", size // 10) + b'%d":1' % i for i in range(10)))),
-    "many members": (ANY, lambda rng, size: _object(_many(size, lambda i: b'"m%07d":1' % i))),
-    "members of a message": ((CHAT, "/apply-template"), lambda rng, size: b'{"messages":[{"role":"user","content":"x",' + _many(size, lambda i: b'"m%07d":1' % i) + b"}]}"),
-    "many messages": ((CHAT, "/apply-template"), lambda rng, size: b'{"messages":[' + _many(size, lambda i: b'{"role":"user","content":"x"}') + b"]}"),
-    "a huge number": ((CHAT,), _chat(lambda rng, size: b'"temperature":' + rng.choice((_fill(b"9", size), b"0." + _fill(b"1", size), b"1e" + _fill(b"9", size), b"-" + _fill(b"9", size))))),
-    "many numbers": ((CHAT,), _chat(lambda rng, size: b'"metadata":[' + _many(size, lambda i: rng.choice((b"1", b"1.5", b"123456", b"-1e5", b"1e400"))) + b"]")),
-    "many values": ((CHAT,), _chat(lambda rng, size: b'"metadata":[' + _many(size, lambda i: rng.choice((b"[]", b"{}", b'""', b"true", b"null"))) + b"]")),
-    "a list of prompts": ((TEXT, "/v1/completions"), lambda rng, size: b'{"n_predict":1,"prompt":[' + _many(size, lambda i: b"[1]") + b"]}"),
-    "a prompt of numbers": ((TEXT, "/v1/completions"), lambda rng, size: b'{"n_predict":1,"prompt":[' + _many(size, lambda i: b"%d" % (i % 49000)) + b"]}"),
-    "a long prompt": ((TEXT, "/v1/completions"), lambda rng, size: b'{"n_predict":1,"prompt":"' + _fill(rng.choice(_LETTERS), size) + b'"}'),
-    "a long message": ((CHAT, "/apply-template"), lambda rng, size: b'{"max_tokens":1,"messages":[{"role":"user","content":"' + _fill(rng.choice(_LETTERS), size) + b'"}]}'),
-    "tools": ((CHAT, "/apply-template"), _chat(lambda rng, size: b'"tools":' + b"[" * 120 + _fill(b"1,", size) + b"1" + b"]" * 120)),
-    "stops": ((CHAT,), _chat(lambda rng, size: b'"stop":[' + _many(size, lambda i: b'"s%d"' % i) + b"]")),
-    "a long stop": ((TEXT,), _text(lambda rng, size: b'"stop":"' + _fill(b"s", size) + b'"')),
-    "samplers": ((TEXT,), _text(lambda rng, size: b'"samplers":[' + _many(size, lambda i: b'"top_k"') + b"]")),
-    "samplers as letters": ((TEXT,), _text(lambda rng, size: b'"samplers":"' + _fill(b"kpt", size) + b'"')),
-    "biases": ((TEXT,), _text(lambda rng, size: b'"logit_bias":[' + _many(size, lambda i: b"[%d,1]" % (i % 49000)) + b"]")),
-    "biases of texts": ((CHAT,), _chat(lambda rng, size: b'"logit_bias":{' + _many(size, lambda i: b'"w%d":1' % i) + b"}")),
-    "a bias of a long text": ((TEXT,), _text(lambda rng, size: b'"logit_bias":{"' + _fill(b"w ", size) + b'":1}')),
-    "breakers": ((TEXT,), _text(lambda rng, size: b'"dry_multiplier":1,"dry_sequence_breakers":["' + _fill(b"w", size) + b'"]')),
-    "property names": ((TEXT,), _text(lambda rng, size: b'"json_schema":{"type":"object","properties":{"' + _fill(b"q", size // 2) + b'":{"type":"object","properties":{' + _many(size // 2, lambda i: b'"p%d":{"type":"null"}' % i) + b"}}}}")),
-    "nested property names": ((TEXT,), _text(lambda rng, size: b'"json_schema":' + (b'{"type":"object","properties":{"' + _fill(b"q", size // 60) + b'":') * 60 + b"{}" + b"}}" * 60)),
-    "an enum": ((TEXT,), _text(lambda rng, size: b'"json_schema":{"enum":[' + _many(size, lambda i: b'"v%d"' % i) + b"]}")),
-    "a pattern": ((TEXT,), _text(lambda rng, size: b'"json_schema":{"type":"string","pattern":"^' + _fill(rng.choice(_PATTERNS), size) + b'$"}')),
-    "a format of many properties": ((CHAT,), _chat(lambda rng, size: b'"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object","properties":{' + _many(size, lambda i: b'"p%d":{"type":"null"}' % i) + b"}}}}")),
-    "a grammar": ((TEXT,), _text(lambda rng, size: b'"grammar":"root ::= ' + _fill(rng.choice((b'\\"a\\" ', b"[a-z]? ", b"(", b"x | ", b"[^a]", b"#")), size) + b'"')),
-    "a text to tokenize": (("/tokenize",), lambda rng, size: b'{"content":"' + _fill(rng.choice(_LETTERS), size) + b'"}'),
-    "pieces": (("/tokenize",), lambda rng, size: b'{"with_pieces":true,"content":"' + _fill(rng.choice(_LETTERS), size) + b'"}'),
-    "a list to tokenize": (("/tokenize",), lambda rng, size: b'{"content":[' + _many(size, lambda i: b'"a"' if i % 2 else b"1") + b"]}"),
-    "tokens": (("/detokenize",), lambda rng, size: b'{"tokens":[' + _many(size, lambda i: b"%d" % (i % 49000)) + b"]}"),
-    "an unknown member": ((CHAT, TEXT), lambda rng, size: _object(MESSAGES, PROMPT, b'"' + _fill(b"n", size) + b'":"v"')),
-    "a neutral member": ((CHAT,), _chat(lambda rng, size: b'"user":"' + _fill(b"u", size) + b'"')),
-    "variables": ((CHAT, "/apply-template"), _chat(lambda rng, size: b'"chat_template_kwargs":{' + _many(size, lambda i: b'"k%d":1' % i) + b"}")),
-    "a deep variable": ((CHAT,), _chat(lambda rng, size: b'"chat_template_kwargs":{"k":[' + _many(size, lambda i: b"[1]") + b"]}")),
-    "response fields": ((TEXT,), _text(lambda rng, size: b'"response_fields":[' + _many(size, lambda i: b'"f/%d"' % i) + b"]")),
-}  # fmt: skip
-"""Where a kind of body may go, and what makes it."""
+def _wide_below_long(rng: random.Random, size: int) -> bytes:
+    inner = many(b'"p%d":{"type":"null"}')(rng, size // 2)
+    return b'"' + b"q" * (size // 2) + b'":{"type":"object","properties":{' + inner + b"}}"
 
 
-def bodies(seed: int, count: int, only: list[str] | None = None, sizes: tuple[int, ...] = SIZES) -> Iterator[Body]:
-    """The bodies of a seed; each kind in turn, in sizes and details drawn from it."""
-    rng = random.Random(seed)
-    kinds = [kind for kind in KINDS if not only or kind in only]
-    for number in range(count):
-        kind = kinds[number % len(kinds)]
-        routes, make = KINDS[kind]
-        largest = rng.choice(sizes)
-        data = make(rng, largest - 400)
-        yield Body(kind, rng.choice(routes), data[:largest])
+LETTERS = one_of(
+    b"a", b"hello ", b"\xc3\xa9", b"\xe2\x82\xac", b"\xf0\x9f\x98\x80", b" ", b"1", b"\\n", b"\\u00e9", b'\\"', b"<|im_end|>"
+)  # fmt: skip
+OBJECT = b'{"type":"object","properties":{'
+DEEP = b"[" * 120
+
+KINDS = {
+    "an unclosed string": Kind(ANY, b'{"messages":"', one_of(b'\\"', b"a", b"\\\\", b'["', b"\xc3\xa9"), b""),
+    "an unclosed string with brackets": Kind(ANY, b'"', one_of(b'\\"'), b"[" * 129),
+    "many unclosed strings": Kind(ANY, b"", one_of(b'"\\"'), b"{" * 200),
+    "depth": Kind(ANY, b"", one_of(b"[", b'{"a":', b'[{"":'), b""),
+    "depth in a member": chat(b'"metadata":' + DEEP, many(b"1"), b"]" * 120, ANY),
+    "white space": Kind(ANY, b"", one_of(b" ", b"\n", b"\t"), b"{}"),
+    "a long name": Kind(ANY, b'{"', one_of(b"q", b"\xe2\x82\xac"), b'":1}'),
+    "many names": Kind(ANY, b"{", many(b'"m%d":1', b'"m%d":{}', b'"m%d":""'), b"}"),
+    "names of a message": Kind(CHATS, b'{"messages":[{"role":"user","content":"x",', many(b'"m%d":1'), b"}]}"),
+    "many messages": Kind(CHATS, b'{"messages":[', many(b'{"role":"user","content":"x"}'), b"]}"),
+    "a huge number": chat(b'"temperature":', one_of(b"9"), b""),
+    "a long fraction": chat(b'"temperature":0.', one_of(b"1"), b""),
+    "a huge exponent": chat(b'"temperature":-1e', one_of(b"9"), b""),
+    "many numbers": chat(b'"metadata":[', many(b"1", b"1.5", b"%d", b"-1e5", b"1e400"), b"]"),
+    "many values": chat(b'"metadata":[', many(b"[]", b"{}", b'""', b"true", b"null"), b"]"),
+    "many prompts": Kind(TEXTS, b'{"n_predict":1,"prompt":[', many(b"[1]", b'"a"'), b"]}"),
+    "a prompt of numbers": Kind(TEXTS, b'{"n_predict":1,"prompt":[', many(b"7", b"%d"), b"]}"),
+    "a long prompt": Kind(TEXTS, b'{"n_predict":1,"prompt":"', LETTERS, b'"}'),
+    "a long message": Kind(CHATS, b'{"max_tokens":1,"messages":[{"role":"user","content":"', LETTERS, b'"}]}'),
+    "tools": chat(b'"tools":' + DEEP, many(b"1"), b"]" * 120),
+    "stops": chat(b'"stop":[', many(b'"s%d"'), b"]"),
+    "a long stop": text(b'"stop":"', one_of(b"s"), b'"'),
+    "samplers": text(b'"samplers":[', many(b'"top_k"'), b"]"),
+    "samplers as letters": text(b'"samplers":"', one_of(b"kpt"), b'"'),
+    "biases": text(b'"logit_bias":[', many(b"[%d,1]", b"[7,false]"), b"]"),
+    "biases of texts": chat(b'"logit_bias":{', many(b'"w%d":1'), b"}"),
+    "a bias of a long text": text(b'"logit_bias":{"', one_of(b"w "), b'":1}'),
+    "a long breaker": text(b'"dry_multiplier":1,"dry_sequence_breakers":["', one_of(b"w"), b'"]'),
+    "many breakers": text(b'"dry_multiplier":1,"dry_sequence_breakers":[', many(b'"%d"'), b"]"),
+    "many properties below a long name": schema(OBJECT, _wide_below_long, b"}}"),
+    "nested long names": schema(b"", _nested, b""),
+    "a long property": schema(OBJECT + b'"', one_of(b"q"), b'":{}},"additionalProperties":true}'),
+    "an enum": schema(b'{"enum":[', many(b'"v%d"', b"%d"), b"]}"),
+    "a pattern": schema(b'{"pattern":"^', one_of(b"a", b"(", b"[a-z]|", b"a?", b"(a|b)*", b"a{1,9}", b"\\\\d"), b'$"}'),
+    "a format of many properties": chat(
+        b'"response_format":{"type":"json_schema","json_schema":{"schema":' + OBJECT, many(b'"p%d":{"type":"null"}'), b"}}}}"
+    ),
+    "a grammar": text(b'"grammar":"root ::= ', one_of(b'\\"a\\" ', b"[a-z]? ", b"(", b"x | ", b"[^a]", b"#"), b'"'),
+    "a text to tokenize": Kind(("/tokenize",), b'{"content":"', LETTERS, b'"}'),
+    "a text to tokenize into pieces": Kind(("/tokenize",), b'{"with_pieces":true,"content":"', LETTERS, b'"}'),
+    "a list to tokenize": Kind(("/tokenize",), b'{"content":[', many(b'"a",1'), b"]}"),
+    "tokens": Kind(("/detokenize",), b'{"tokens":[', many(b"2", b"%d", b"11111"), b"]}"),
+    "an unknown member": chat(b'"', one_of(b"n"), b'":1'),
+    "a neutral member": chat(b'"user":"', one_of(b"u"), b'"'),
+    "variables": chat(b'"chat_template_kwargs":{', many(b'"k%d":1'), b"}"),
+    "a deep variable": chat(b'"chat_template_kwargs":{"k":[', many(b"[1]"), b"]}"),
+    "response fields": text(b'"response_fields":[', many(b'"f/%d"'), b"]"),
+}
+"""By what is much about them."""
+
+
+def bodies(seed: int, count: int, only: list[str] | None = None, sizes: tuple[int, ...] = SIZES) -> list[Body]:
+    """The bodies of a seed: each kind in turn, in sizes and details drawn from it; made anew by :func:`body`."""
+    return [body(seed, number, only, sizes) for number in range(count)]
+
+
+def body(seed: int, number: int, only: list[str] | None = None, sizes: tuple[int, ...] = SIZES) -> Body:
+    """One of the bodies of a seed."""
+    rng = random.Random(f"{seed} {number}")
+    names = [name for name in KINDS if not only or name in only]
+    name = names[number % len(names)]
+    size = rng.choice(sizes)
+    return Body(name, rng.choice(KINDS[name].routes), KINDS[name].make(rng, size)[:size])
 
 
 class Gauge:
@@ -187,6 +236,15 @@ def _ask(port: int, body: Body) -> tuple[int, int, bytes]:
     return answer.status, len(first) + length, first
 
 
+def _line(row: dict[str, Any], first: bytes) -> str:
+    shown = first[:90].decode("utf-8", "replace") if row["status"] != 200 else ""
+    return (
+        f"{row['kind']:34} {row['route']:21} {row['bytes'] / 2**20:6.2f} MiB {row['seconds']:7.2f} s  /health "
+        f"{row['health_ms']:5.0f} ms  {row['more_bytes'] >> 20:+4} MiB  {row['status']} {row['answer']:9} "
+        f"{' '.join(row['bad'])} {shown}"
+    )
+
+
 def main() -> int:
     """Start a server, ask it, print a row for each body; 1 where one is not answered or takes too much memory."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
@@ -197,7 +255,7 @@ def main() -> int:
     chosen = parser.parse_args()
     print(f"seed {chosen.seed}, {chosen.count} bodies")
     command = [sys.executable, "-m", "bankml", "serve", "--listen", "127.0.0.1:0", "--quiet"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         listening = next(row for row in server.stderr if "listening on" in row)
@@ -205,22 +263,33 @@ def main() -> int:
         gauge, health = Gauge(server.pid), Health(port)
         health.start()
         before = gauge.resident()
-        for body in bodies(chosen.seed, chosen.count, chosen.only.split(",") if chosen.only else None):
+        only = chosen.only.split(",") if chosen.only else None
+        for number in range(chosen.count):
+            asked = body(chosen.seed, number, only)
             gauge.begin_peak()
             health.longest = 0.0
             start = time.perf_counter()
             try:
-                status, length, first = _ask(port, body)
+                status, length, first = _ask(port, asked)
             except OSError as error:
                 status, length, first = 0, 0, repr(error).encode()
-            seconds = time.perf_counter() - start
-            more = gauge.peak() - before
-            bad = ["memory"] if more > 3 * len(body.data) + MARGIN else []
-            bad += ["no answer"] if status == 0 or (status == 500 and b"internal error" in first) else []
-            rows.append({"kind": body.kind, "route": body.route, "bytes": len(body.data), "status": status, "answer": length,
-                         "seconds": round(seconds, 3), "health_ms": round(health.longest * 1e3, 1), "more_bytes": more, "bad": bad})  # fmt: skip
-            print(f"{body.kind:30} {body.route:21} {len(body.data) / 2**20:6.2f} MiB {seconds:7.2f} s  /health {health.longest * 1e3:5.0f} ms"
-                  f"  +{more >> 20:4} MiB  {status} {length:9} {first[:90] if status != 200 else b''} {' '.join(bad)}", flush=True)  # fmt: skip
+            row = {
+                "kind": asked.kind,
+                "route": asked.route,
+                "bytes": len(asked.data),
+                "status": status,
+                "answer": length,
+                "seconds": round(time.perf_counter() - start, 3),
+                "health_ms": round(health.longest * 1e3, 1),
+                "more_bytes": gauge.peak() - before,
+                "bad": [],
+            }
+            if row["more_bytes"] > 3 * len(asked.data) + MARGIN:
+                row["bad"].append("memory")
+            if status == 0 or b"internal error" in first:
+                row["bad"].append("no answer")
+            rows.append(row)
+            print(_line(row, first), flush=True)
         health.stopped = True
         health.join()
         server.send_signal(signal.SIGTERM)

@@ -49,15 +49,20 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 class Server:
-    """A server in a thread of its own. Use it in a ``with`` statement."""
+    """A server in a thread of its own. Use it in a ``with`` statement.
 
-    def __init__(self, app: Inner = echo, **settings: Any) -> None:
+    Args:
+        app: what answers behind the limits.
+        whole: an app that brings its limits along, in the place of ``app``.
+    """
+
+    def __init__(self, app: Inner = echo, whole: Any = None, **settings: Any) -> None:
         self.loop = StandingClock()
         self.state = ServerState()
         bound, self.settings = bound_socket(Settings(port=0, **settings))
         self.port = self.settings.port
         self.limits = Limits(app, self.settings, None)  # type: ignore[arg-type]
-        config = configured(self.limits, self.settings)
+        config = configured(whole or self.limits, self.settings)
         config.load()
 
         def connection() -> Any:
