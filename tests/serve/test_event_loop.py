@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import http.client
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bankml.core.abandon import Abandoned, go_on
 from bankml.core.engine import Engine
 from bankml.core.serve.app import create_app
 from testing.hostile_bodies import KINDS, bodies
@@ -52,6 +54,38 @@ class Counter:
 
     def _count(self, frame: Any, event: str, argument: Any) -> None:
         self._calls += event in ("call", "c_call")
+
+
+def test_what_a_client_that_left_asked_for_ends_at_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, left = threading.Event(), threading.Event()
+    outcomes: list[str] = []
+
+    def watched() -> None:
+        begun.set()
+        left.wait()
+        try:
+            go_on()
+            outcomes.append("went on")
+        except Abandoned:
+            outcomes.append("ended")
+            raise
+
+    monkeypatch.setattr("bankml.core.text.tokenizer.go_on", watched)
+    client = server.dial()
+    body = b'{"content":"%s"}' % (b"hello " * (1 << 17))
+    client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+    client.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    begun.wait()
+    client.close()
+    server.until(lambda: not server.state.connections)
+    left.set()
+    with server.dial() as other:
+        other.sendall(
+            b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+        )
+        assert other.recv(12) == b"HTTP/1.1 200"
+    assert outcomes[:1] == ["ended"]
+    assert outcomes.count("went on") == 0
 
 
 @pytest.mark.parametrize("body", bodies(7, len(KINDS), sizes=(1 << 18,)), ids=lambda body: body.kind)

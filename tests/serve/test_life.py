@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 import requests
+
+from testing.hostile_bodies import Gauge
 
 from .conftest import Served
 
@@ -66,6 +69,67 @@ def test_it_stops_quickly_in_the_middle_of_an_answer(start: Callable[..., Served
     assert b"[DONE]" not in rest
     assert b"bankml serve is stopping" in rest
     assert "Traceback" not in server.rows()
+
+
+def test_those_who_wait_hear_that_it_stops(start: Callable[..., Served], smollm2: Path) -> None:
+    server = start(smollm2)
+    body = json.dumps({**LONG, "stream": False}).encode()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with server.post("/v1/chat/completions", LONG, stream=True) as answer:
+        next(answer.iter_lines())
+        waiting = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(8)]
+        for each in waiting:
+            each.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        # Its request is read behind theirs.
+        assert server.get("/health").status_code == 200
+        assert server.stop() == 0
+    for each in waiting:
+        with each:
+            received = b""
+            while chunk := each.recv(1 << 16):
+                received += chunk
+        assert received.startswith(b"HTTP/1.1 503"), received
+        assert b"bankml serve is stopping" in received
+
+
+def test_a_log_that_nobody_reads_stops_nothing(smollm2: Path) -> None:
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    command = [sys.executable, "-m", "bankml", "serve", str(smollm2), "--listen", "127.0.0.1:0", "--ctx", "256"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=write)
+    os.close(write)
+    said = b""
+    while b"listening on http://" not in said or not said.endswith(b"\n"):
+        said += os.read(read, 4096)
+    port = int(said.rpartition(b":")[2])
+    with requests.Session() as session:
+        session.trust_env = False
+        for _ in range(1500):
+            assert session.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    process.terminate()
+    assert process.wait() == 0
+    os.close(read)
+
+
+def test_what_waits_for_its_turn_keeps_no_body(start: Callable[..., Served], smollm2: Path) -> None:
+    server = start(smollm2)
+    gauge = Gauge(server.process.pid)
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = json.dumps({**LONG, "stream": False, "user": "x" * (8 << 20)}).encode()
+    with server.post("/v1/chat/completions", LONG, stream=True) as answer:
+        next(answer.iter_lines())
+        held = gauge.resident()
+        waiting = []
+        for _ in range(20):
+            waiting.append(socket.create_connection(("127.0.0.1", server.port)))
+            waiting[-1].sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        # A large request is read after them, so all of them have been.
+        assert server.post("/detokenize", b'{"tokens":[' + b"1," * (1 << 20) + b"1]}").status_code == 200
+        assert gauge.resident() - held < 64 << 20
+        for number, each in enumerate(waiting, 1):
+            each.close()
+            server.row(lambda row: " 499 " in row, number)
+    assert server.chat(max_tokens=1).status_code == 200
 
 
 def test_a_client_that_leaves_stops_its_answer(served: Served) -> None:
