@@ -11,12 +11,13 @@ from pathlib import Path
 from tracked import ROOT
 
 MIDDLE = {"model", "sampling", "constrain", "text", "pins"}
-EVERYONE = {"refusal", "home"}
+EVERYONE = {"refusal", "home", "json_writer"}
 
 # What each room of core may import besides itself, EVERYONE and the kernels.
 ROOMS: dict[str, set[str]] = {
     "refusal": set(),
     "home": set(),
+    "json_writer": set(),
     "exact": set(),
     "gguf": set(),
     **{room: {"gguf"} for room in MIDDLE},

@@ -7,7 +7,6 @@ Source: to_json_oaicompat_chat and to_json_oaicompat_chat_stream (tools/server/s
 
 from __future__ import annotations
 
-import json
 import secrets
 import string
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bankml import __version__
+from bankml.core.json_writer import dumps
 
 FINGERPRINT = f"b11192-bankml-{__version__}"
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -26,8 +26,8 @@ def new_id() -> str:
 
 
 def dump(value: Any) -> bytes:
-    """A value as llama-server writes JSON: no spaces, UTF-8 as it is."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    """A value as llama-server writes JSON: no spaces, UTF-8 as it is, null for a float that is not finite."""
+    return dumps(value, separators=(",", ":")).encode("utf-8")
 
 
 def event(value: Any) -> bytes:

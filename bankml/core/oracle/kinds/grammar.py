@@ -44,7 +44,7 @@ class ReferenceGrammar:
             log = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)(lambda _, line, __: said.append(line))
             lib.llama_log_set(log, None)
             try:
-                made = lib.llama_sampler_init_grammar(vocab._vocab, text, b"root")
+                made = lib.llama_sampler_init_grammar(vocab.pointer, text, b"root")
             finally:
                 lib.llama_log_set(vocab._quiet, None)
                 os.dup2(kept, 2)
