@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import Options, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Params:
     checks = "sampling fields of a request: values after limits and rounding, GGUF defaults, refusals"
     against = "llama-server's generation_settings and error bodies"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask every request, and start a server on each file whose header sets defaults.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._dry_cases import dry_cases
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
+from bankml.core.oracle.options import POSITIVE, Option, Options, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -164,10 +165,11 @@ class Sampler:
     checks = "candidates, order, float bits and choices of sampler chains over made-up logits"
     against = "libllama's llama_sampler_* through ctypes"
     small = True
+    options: Options = declared(count=Option(POSITIVE, 1200))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Run every case through libllama."""
-        library, count = _Library(reference.library("llama")), int(options.get("count", 1200))
+        library, count = _Library(reference.library("llama")), options["count"]
         if model is None:
             return {"cases": [{**case, "answer": library.run(case)} for case in (*cases(count), *edges())]}
         with ReferenceVocab(reference, model) as vocab:
