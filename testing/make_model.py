@@ -174,6 +174,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--biases", action="store_true", help="every bias that b11192 looks for")
     parser.add_argument("--rope-factors", action="store_true", help="Llama-3's frequency factors")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key under the architecture's name")
+    parser.add_argument("--gain", type=float, default=1.0, help="factor of the last norm, and so of the logits")
     parser.add_argument("--seed", type=int, default=1)
     return parser
 
@@ -184,7 +185,11 @@ def write_model(arguments: argparse.Namespace) -> None:
         keys = model_keys(arguments) + tokenizer_keys(source)
         vocab = len(source.raw_strings("tokenizer.ggml.tokens"))
     type_id = TYPE_IDS[arguments.type]
-    write_gguf(arguments.out, keys, [tensor(name, dims, type_id, arguments.seed) for name, dims in shapes(arguments, vocab)])
+    tensors = [tensor(name, dims, type_id, arguments.seed) for name, dims in shapes(arguments, vocab)]
+    for each in tensors:
+        if each.name == "output_norm.weight":
+            each.data[:] *= np.float32(arguments.gain)
+    write_gguf(arguments.out, keys, tensors)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ MODELS = {
     "qwen3-f16": f"{_SHAPE} --type F16",
     "qwen3-q1_0": f"{_SHAPE} --type Q1_0 --untied --seed 2",
     "qwen3-q2_0": f"{_SHAPE} --type Q2_0 {_YARN} --seed 3",
+    # Most tokens' probabilities are 0 in single precision.
+    "qwen3-loud": f"{_SHAPE} --type F16 --gain 100 --seed 4",
 }
 
 

@@ -277,6 +277,7 @@ stages() {
     beyond "model: a q8_0 cache" model $MODEL seed=2 cache=q8_0
     beyond "model: small ones, another seed" model - seed=2
     beyond "sampler: more cases" sampler - count=10000
+    beyond "sampler: more cases of DRY" sampler $MODEL count=4000
     beyond "greedy: long, 1 thread" greedy $MODEL script=long threads=1
     beyond "greedy: deep, 4 threads" greedy $MODEL script=deep threads=4
     beyond "greedy: long, a q8_0 cache" greedy $MODEL script=long cache_type=q8_0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import click
 
 from bankml.cli.prompt_arguments import chat_of, model_and_prompt
 from bankml.cli.sampling_flags import sampling_flags, sampling_request
+from bankml.core.json.writer import dumps
 
 if TYPE_CHECKING:
     from bankml.core.constrain.content import Content
@@ -108,7 +108,7 @@ def command(
         begun = _start(engine, chat, asked)
         with begun.completion:
             if as_json:
-                click.echo(json.dumps(_report(engine, begun, llama_threads, asked), ensure_ascii=False, indent=2))
+                click.echo(dumps(_report(engine, begun, llama_threads, asked), indent=2))
             else:
                 _stream(begun)
 

@@ -24,17 +24,28 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_kinds(as_json: bool) -> None:
-    """List the kinds of oracle: what each checks, and against what."""
+    """List the kinds of oracle: what each checks, against what, and its options."""
     from bankml.core.oracle.registry import KINDS, load_kind
 
     kinds = [load_kind(name) for name in KINDS]
     if as_json:
-        rows = [{"kind": kind.name, "checks": kind.checks, "against": kind.against, "small": kind.small} for kind in kinds]
+        rows = [
+            {
+                "kind": kind.name,
+                "checks": kind.checks,
+                "against": kind.against,
+                "small": kind.small,
+                "options": {name: option.form.words for name, option in kind.options.items()},
+            }
+            for kind in kinds
+        ]
         click.echo(json.dumps(rows, indent=2))
         return
     for kind in kinds:
         click.echo(f"{kind.name}\n  checks   {kind.checks}\n  against  {kind.against}")
         click.echo(f"  records  {'small, committed in tests/records' if kind.small else 'made by the release gate'}")
+        for name, option in kind.options.items():
+            click.echo(f"  --set    {name}={option.form.words}")
 
 
 @command.command("record")

@@ -67,9 +67,8 @@ class Refusal(Exception):
         if self.hint:
             parts.append(f"- {self.hint}")
         text = " ".join(parts)
-        if text.isprintable():
-            return text
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+        controls = {ord(c): c.encode("unicode_escape").decode("ascii") for c in set(text) if not c.isprintable()}
+        return text.translate(controls)
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json`` and logs: only the members that are set."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import NUMBER, TEXT, Option, declared
 from bankml.core.oracle.reference import Reference
 
 
@@ -15,6 +16,7 @@ class _Letters:
     checks = "how often a letter stands in a word"
     against = "a count by hand"
     small = True
+    options = declared(word=Option(TEXT, "apple"), often=Option(NUMBER, 1))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         return {"word": options["word"], "counts": {letter: options["word"].count(letter) for letter in options["word"]}}

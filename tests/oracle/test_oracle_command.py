@@ -69,8 +69,35 @@ def test_a_setting_without_name_or_value_is_a_usage_error(tmp_path, setting, cap
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("wrod=banana", "the kind 'letters' has no such option (at --set wrod, found wrod, allowed: word, often)"),
+        ("word=5", "has another form (at --set word, found 5, allowed: a text)"),
+        ("often=x", "found 'x', allowed: a whole number from 0"),
+        ("often=true", "found True"),
+        ("often=-1", "found -1"),
+        ("often=1.0", "found 1.0"),
+    ],
+)
+def test_an_option_that_the_kind_has_not_or_cannot_read_is_refused(tmp_path, setting, says, capsys):
+    assert main(["oracle", "record", "letters", "-o", str(tmp_path / "r.json"), "--set", setting]) == 1
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_option_that_is_not_given_has_its_default(tmp_path):
+    path = tmp_path / "r.json"
+    assert main(["oracle", "record", "letters", "-o", str(path), "--set", "often=2"]) == 0
+    made = read_record(path)
+    assert (made.options, made.body["word"]) == ({"often": 2}, "apple")
+
+
 def test_list_says_what_each_kind_checks(capsys):
     assert main(["oracle", "list", "--json"]) == 0
     listed = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
     assert set(listed) == set(registry.KINDS)
     assert listed["letters"]["against"] == "a count by hand"
+    assert listed["letters"]["options"] == {"word": "a text", "often": "a whole number from 0"}
+    assert main(["oracle", "list"]) == 0
+    assert "  --set    word=a text\n" in capsys.readouterr().out

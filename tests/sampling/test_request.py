@@ -5,7 +5,9 @@ import pytest
 
 from bankml.core.refusal import Refusal
 from bankml.core.sampling import SamplingParams, gguf_defaults, resolve_params
-from bankml.core.sampling.request import generation_settings
+from bankml.core.sampling.request import MAX_BREAKERS
+from bankml.core.serve.fields import SAMPLING
+from bankml.core.serve.verbose import settings
 
 
 def test_request_over_file_over_defaults():
@@ -37,11 +39,12 @@ def test_biases_need_a_vocabulary():
 
 
 def test_settings_name_what_the_request_may_name():
-    assert resolve_params({k: v for k, v in generation_settings(SamplingParams()).items() if k != "logit_bias"}, {}) == (
-        SamplingParams()
-    )
+    shown = settings(SamplingParams())
+    assert resolve_params({name: shown[name] for name in SAMPLING - {"logit_bias"}}, {}) == SamplingParams()
 
 
 def test_too_many_breakers():
-    with pytest.raises(Refusal, match="65 breakers"):
-        resolve_params({"dry_sequence_breakers": ["a"] * 65}, {})
+    asked = [f"breaker {number}" for number in range(MAX_BREAKERS)]
+    assert resolve_params({"dry_sequence_breakers": asked}, {}).dry_sequence_breakers == tuple(asked)
+    with pytest.raises(Refusal, match=f"{MAX_BREAKERS + 1} breakers"):
+        resolve_params({"dry_sequence_breakers": [*asked, "a"]}, {})

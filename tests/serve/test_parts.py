@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bankml.core.gguf.types import TYPES
+from bankml.core.json.writer import dump
 from bankml.core.refusal import Refusal
 from bankml.core.serve import fields, shapes
 from bankml.core.serve.props import file_type
@@ -56,10 +57,7 @@ def test_timings_of_one_token_and_of_none() -> None:
 
 
 def test_json_is_written_as_llama_server_writes_it() -> None:
-    assert (
-        shapes.dump({"a": [1, 0.5, None, True], "b": 'é"\n\x7f\x01'})
-        == '{"a":[1,0.5,null,true],"b":"é\\"\\n\x7f\\u0001"}'.encode()
-    )
+    assert dump({"a": [1, 0.5, None, True], "b": 'é"\n\x7f\x01'}) == '{"a":[1,0.5,null,true],"b":"é\\"\\n\x7f\\u0001"}'.encode()
 
 
 def test_half_a_surrogate_pair_is_hashed_as_the_replacement_character() -> None:

@@ -19,13 +19,17 @@ _SHORT: Final = 64
 _FEW: Final = 8
 
 
+def dumps(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+    """A value as JSON, text as it is; a float that is not finite becomes null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+
+
 def dump(value: Any) -> bytes:
     """A value as llama-server writes it, in one piece: for what is known to be small."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
-    except ValueError:
-        # A float that is not finite.
-        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return dumps(value, separators=(",", ":")).encode("utf-8")
 
 
 def blocks(value: Any) -> Iterator[bytes]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bankml.core.oracle.options import Options
+
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
 
@@ -48,9 +50,11 @@ class Kind(Protocol):
     """The part of the reference, the standard or the library that gave the answers."""
     small: bool
     """True when a record is small enough to be committed under ``tests/records/``."""
+    options: Options
+    """Every option that :meth:`record` reads."""
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-        """Ask the reference; returns the body of the record, made of JSON values only."""
+        """Ask the reference; returns the body of the record, made of JSON values only. ``options`` has a value for each."""
         ...
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:

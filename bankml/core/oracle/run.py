@@ -9,6 +9,7 @@ from typing import Any
 
 from bankml.core.home import models_dir
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import resolved
 from bankml.core.oracle.record import Record
 from bankml.core.oracle.reference import Reference
 from bankml.core.oracle.registry import load_kind
@@ -19,10 +20,15 @@ from bankml.core.refusal import Refusal
 def make_record(
     kind: str, model: Path | None, reference: Reference, options: dict[str, Any], date: datetime | None = None
 ) -> Record:
-    """Ask the reference everything that this kind asks; ``date`` is now unless given."""
+    """Ask the reference everything that this kind asks; ``date`` is now unless given.
+
+    Raises:
+        Refusal: an option that the kind does not have or cannot read, or what the kind or the reference refuses.
+    """
     asked = load_kind(kind)
+    values = resolved(kind, asked.options, options)
     facts = reference.facts()
-    body = asked.record(model, reference, options)
+    body = asked.record(model, reference, values)
     return Record(
         kind=kind,
         made_with=facts,

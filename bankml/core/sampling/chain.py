@@ -143,7 +143,7 @@ def _penalties(params: SamplingParams, n_vocab: int) -> Step | None:
 def _dry(params: SamplingParams, vocabulary: Pieces | None) -> Step | None:
     if params.dry_multiplier == 0 or params.dry_base < 1 or params.dry_penalty_last_n <= 0:
         return None
-    from bankml.core.sampling.dry import Dry, breakers
+    from bankml.core.sampling.dry import Breakers, Dry, no_breakers
 
-    heads = breakers(params.dry_sequence_breakers, vocabulary) if vocabulary is not None else {}
-    return Dry(params.dry_multiplier, params.dry_base, params.dry_allowed_length, params.dry_penalty_last_n, heads)
+    tails = no_breakers if vocabulary is None else Breakers(params.dry_sequence_breakers, vocabulary).tails
+    return Dry(params.dry_multiplier, params.dry_base, params.dry_allowed_length, params.dry_penalty_last_n, tails)

@@ -9,118 +9,98 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bankml.core.refusal import Refusal
 from bankml.core.sampling.candidates import Candidates, Floats, Ints
 
 MAX_BREAKER_BYTES = 40
 MAX_TAIL_TOKENS = 20
 _FLOAT_MAX_LOG = np.float32(88.7228391)
 
-Breakers = dict[int, list[tuple[int, ...]]]
-"""First token of a breaker -> what must follow it, one entry for each way."""
+Tail = tuple[int, ...]
+"""The tokens that must follow a token to complete a breaker; empty where the token holds the whole of it."""
 
-_KEPT = 16
+
+Tails = Callable[[int], frozenset[Tail]]
+"""The tails of a token."""
 
 
 class Pieces(Protocol):
     """What breakers need of a tokenizer."""
 
-    @property
-    def n_vocab(self) -> int:
-        """How many tokens there are."""
-        ...
-
-    def decode(self, ids: Sequence[int], special: bool = ...) -> bytes:
+    def decode(self, tokens: Sequence[int], special: bool = ...) -> bytes:
         """The bytes of tokens; ``special`` shows control tokens."""
         ...
 
     def encode(self, text: str | bytes, add_special: bool = True, parse_special: bool = True) -> list[int]:
-        """Token ids of a text."""
+        """Token ids of a text, which need not be UTF-8."""
         ...
 
 
-_KNOWN: WeakKeyDictionary[Pieces, dict[tuple[str, ...], Breakers]] = WeakKeyDictionary()
-"""What a vocabulary was asked for last."""
+class Breakers:
+    """The breakers of one chain over one vocabulary; a token is looked at when the window first has it.
 
-_WORDS: WeakKeyDictionary[Pieces, list[bytes]] = WeakKeyDictionary()
-"""The text of every token; making it takes a few tenths of a second."""
+    A breaker is a string of bytes: it is cut after 40 of them, a token may end inside one of its characters, and what is left
+    is tokenized all the same, with U+FFFD for each byte that belongs to no character.
 
-
-def breakers(strings: Sequence[str], vocabulary: Pieces) -> Breakers:
-    """Every token that holds a breaker, or in whose end one begins, with the tokens that would complete it.
-
-    Raises:
-        Refusal: a breaker is cut inside a character, where b11192 would tokenize broken UTF-8.
+    Source: get_overlapping_token_sequences, src/llama-sampler.cpp.
     """
-    known = _KNOWN.setdefault(vocabulary, {})
-    key = tuple(strings)
-    if key not in known:
-        while len(known) >= _KEPT:
-            del known[next(iter(known))]
-        known[key] = _found(strings, vocabulary)
-    return known[key]
+
+    def __init__(self, strings: Sequence[str], vocabulary: Pieces) -> None:
+        self._vocabulary = vocabulary
+        self._by_first: dict[int, list[bytes]] = {}
+        for string in dict.fromkeys(strings):
+            # A C string: it ends at its first zero byte.
+            breaker = string.encode("utf-8", "surrogatepass").split(b"\0")[0][:MAX_BREAKER_BYTES]
+            if breaker:
+                self._by_first.setdefault(breaker[0], []).append(breaker)
+        self._tails: dict[int, frozenset[Tail]] = {}
+        self._encoded: dict[bytes, Tail] = {}
+
+    def tails(self, token: int) -> frozenset[Tail]:
+        """What completes a breaker after this token: the empty tail where it holds one, no tail where none begins in it."""
+        found = self._tails.get(token)
+        if found is None:
+            found = self._tails[token] = frozenset(self._found(self._vocabulary.decode([token], special=True)))
+        return found
+
+    def _found(self, word: bytes) -> set[Tail]:
+        found: set[Tail] = set()
+        held: set[bytes] = set()
+        for place, byte in enumerate(word):
+            for breaker in self._by_first.get(byte, ()):
+                if breaker in held:
+                    continue
+                if breaker in word:
+                    held.add(breaker)
+                    found.add(())
+                elif breaker.startswith(word[place:]):
+                    found.add(self._encode(breaker[len(word) - place :]))
+        return found
+
+    def _encode(self, rest: bytes) -> Tail:
+        if rest not in self._encoded:
+            tokens = self._vocabulary.encode(rest, add_special=False, parse_special=False)
+            self._encoded[rest] = tuple(tokens[:MAX_TAIL_TOKENS])
+        return self._encoded[rest]
 
 
-def _found(strings: Sequence[str], vocabulary: Pieces) -> Breakers:
-    words = _WORDS.get(vocabulary)
-    if words is None:
-        words = _WORDS[vocabulary] = [vocabulary.decode([token], special=True) for token in range(vocabulary.n_vocab)]
-    found: Breakers = {}
-    for string in strings:
-        # A C string: it ends at its first zero byte.
-        breaker = string.encode("utf-8", "surrogatepass").split(b"\0")[0][:MAX_BREAKER_BYTES]
-        if breaker:
-            _overlaps(breaker, words, _tail_encoder(vocabulary), found)
-    return found
-
-
-def _tail_encoder(vocabulary: Pieces) -> Callable[[bytes], tuple[int, ...]]:
-    known: dict[bytes, tuple[int, ...]] = {}
-
-    def encode(tail: bytes) -> tuple[int, ...]:
-        if tail not in known:
-            try:
-                text = tail.decode()
-            except UnicodeDecodeError as error:
-                raise Refusal(
-                    "sampling.dry", "Field 'dry_sequence_breakers': a breaker is cut inside a character", status=501
-                ) from error
-            known[tail] = tuple(vocabulary.encode(text, add_special=False, parse_special=False)[:MAX_TAIL_TOKENS])
-        return known[tail]
-
-    return encode
-
-
-def _overlaps(breaker: bytes, words: list[bytes], encode: Callable[[bytes], tuple[int, ...]], found: Breakers) -> None:
-    first = breaker[:1]
-    for token, word in enumerate(words):
-        if breaker in word:
-            found.setdefault(token, []).append(())
-            continue
-        at = word.find(first)
-        while at >= 0:
-            shared = min(len(breaker), len(word) - at)
-            if word[at : at + shared] == breaker[:shared]:
-                tail = encode(breaker[shared:])
-                if tail not in found.setdefault(token, []):
-                    found[token].append(tail)
-            at = word.find(first, at + 1)
+def no_breakers(token: int) -> frozenset[Tail]:
+    """The tails of a chain without breakers."""
+    return frozenset()
 
 
 class Dry:
-    """The sampler; ``last_n`` tokens are its window, prompt included."""
+    """The sampler; ``last_n`` tokens are its window, prompt included. ``tails`` is that of its :class:`Breakers`."""
 
-    __slots__ = ("allowed", "base", "breakers", "multiplier", "window")
+    __slots__ = ("_tails", "allowed", "base", "multiplier", "window")
 
-    def __init__(self, multiplier: float, base: float, allowed: int, last_n: int, heads: Breakers) -> None:
+    def __init__(self, multiplier: float, base: float, allowed: int, last_n: int, tails: Tails) -> None:
         self.multiplier = np.float32(multiplier)
         self.base = np.float32(base)
         self.allowed = allowed
-        self.breakers = heads
+        self._tails = tails
         self.window: deque[int] = deque(maxlen=last_n)
 
     def accept(self, token: int) -> None:
@@ -141,7 +121,7 @@ class Dry:
         lengths: Ints = np.empty(n, np.int32)
         sampling_more.repeat_lengths(recent, n, limit, lengths)
         longest = self._continuations(recent, lengths)
-        pairs = [(token, self._penalty(length)) for token, length in longest.items() if () not in self.breakers.get(token, ())]
+        pairs = [(token, self._penalty(length)) for token, length in longest.items() if () not in self._tails(token)]
         tokens: Ints = np.array([token for token, _ in pairs], np.int32)
         biases: Floats = np.array([-penalty for _, penalty in pairs], np.float32)
         sampling_more.add_bias(c.ids, c.logit, c.state, tokens, biases, np.empty_like(tokens))
@@ -152,7 +132,7 @@ class Dry:
         recent = self.window
         for i, token in enumerate(recent):
             longest = -1
-            for tail in self.breakers.get(token, ()):
+            for tail in self._tails(token):
                 if longest < len(tail) <= i and all(tail[k] == recent[i - k - 1] for k in range(len(tail))):
                     longest = len(tail)
             if longest >= 0:

@@ -26,8 +26,8 @@ from bankml.core.sampling.numbers import (
 )
 from bankml.core.sampling.params import CHAIN, SamplingParams, chain_from_letters, chain_from_names, f32
 
-MAX_BREAKERS = 64
-"""Each is sought in every token of the vocabulary."""
+MAX_BREAKERS = 1024
+"""Each is looked for in every new token of the window."""
 MAX_BREAKER = 1 << 12
 MAX_BIASES = 1 << 16
 MAX_BIAS_TEXT = 1 << 12
@@ -235,19 +235,3 @@ def _biases(value: Any, vocabulary: Vocabulary) -> list[tuple[int, float]]:
 def _in_vocabulary(number: int, bias: float, vocabulary: Vocabulary) -> list[tuple[int, float]]:
     token = to_int32("logit_bias", max(-(2**63), min(2**63 - 1, number)))
     return [(token, bias)] if 0 <= token < vocabulary.n_vocab else []
-
-
-def generation_settings(params: SamplingParams) -> dict[str, Any]:
-    """The chain under the names of llama-server's ``generation_settings``; what is not finite is null, as its JSON has it.
-
-    Source: task_params::to_json, tools/server/server-task.cpp.
-    """
-    numbers = {name: getattr(params, name) for name in _NUMBERS}
-    shown = {name: value if _finite(value) else None for name, value in numbers.items()}
-    return {
-        **shown,
-        "dry_sequence_breakers": list(params.dry_sequence_breakers),
-        "ignore_eos": params.ignore_eos,
-        "logit_bias": [{"bias": bias if _finite(bias) else None, "token": token} for token, bias in params.logit_bias],
-        "samplers": list(params.samplers),
-    }

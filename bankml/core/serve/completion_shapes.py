@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 
-_NO_TEMPLATE = {
+NO_TEMPLATE = {
     "chat_format": "Content-only",
     "reasoning_format": "deepseek",
     "reasoning_in_content": False,
     "generation_prompt": "",
 }
+"""What the settings of a continued text say of a chat template."""
 
 
 class Shape(Protocol):
@@ -62,7 +63,7 @@ class Native:
 
     def whole(self, answer: Answer[Any], completion: Completion, told: list[Entry]) -> Body:
         """A finished answer."""
-        return verbose(answer, completion, told, _NO_TEMPLATE)
+        return verbose(answer, completion, told, NO_TEMPLATE)
 
     def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
@@ -104,7 +105,7 @@ class OpenAI:
             "object": "text_completion",
             "usage": shapes.usage(numbers),
             "id": answer.identity,
-            **({"__verbose": verbose(answer, completion, told, _NO_TEMPLATE)} if answer.prepared.request.verbose else {}),
+            **({"__verbose": verbose(answer, completion, told, NO_TEMPLATE)} if answer.prepared.request.verbose else {}),
             "timings": shapes.timings(numbers),
         }
 

@@ -7,7 +7,6 @@ Source: to_json_oaicompat_chat and to_json_oaicompat_chat_stream (tools/server/s
 
 from __future__ import annotations
 
-import json
 import secrets
 import string
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bankml import __version__
+from bankml.core.json.writer import dump
 
 FINGERPRINT = f"b11192-bankml-{__version__}"
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -24,11 +24,6 @@ _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 def new_id() -> str:
     """A fresh id of an answer: ``chatcmpl-`` and 32 letters and digits."""
     return "chatcmpl-" + "".join(secrets.choice(_LETTERS) for _ in range(32))
-
-
-def dump(value: Any) -> bytes:
-    """A value as llama-server writes JSON: no spaces, UTF-8 as it is."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
 def event(value: Any) -> bytes:

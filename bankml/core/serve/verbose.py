@@ -6,7 +6,6 @@ Source: task_params::to_json, to_json_non_oaicompat (tools/server/server-task.cp
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +77,7 @@ def settings(
         "n_discard": request.n_discard if request else 0,
         "ignore_eos": params.ignore_eos,
         "stream": bool(request and request.stream),
-        # JSON has no infinity: a banned token reads null, as in the reference.
-        "logit_bias": [{"bias": bias if math.isfinite(bias) else None, "token": token} for token, bias in params.logit_bias],
+        "logit_bias": [{"bias": bias, "token": token} for token, bias in params.logit_bias],
         "n_probs": request.n_probs if request else 0,
         "min_keep": params.min_keep,
         "grammar": grammar,

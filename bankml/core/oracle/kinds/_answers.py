@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import POSITIVE, Option, Options, choice, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -22,27 +23,30 @@ Step = dict[str, Any]
 """``messages`` (asked as a chat) or ``prompt`` (text or token ids), ``request`` fields, ``stream`` where chunks are kept."""
 
 DEFAULT_CTX = 4096
-DEFAULT_THREADS = 3
+OPTIONS: Options = declared(
+    first=Option(POSITIVE),
+    ctx=Option(POSITIVE),
+    threads=Option(POSITIVE, 3),
+    cache_type=Option(choice("f16", "q8_0"), "f16"),
+)
+"""Of every kind that records a script: how many of its steps are asked, and what the server is started with."""
 
 
 def record_script(script: list[Step], model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask every step of the script of one fresh llama-server, or the ``first`` ones.
-
-    ``ctx``, ``threads`` and ``cache_type`` are options, too.
+    """Ask every step of the script of one fresh llama-server, or the first ones; ``options`` are those of OPTIONS.
 
     Raises:
         Refusal: no model was named.
     """
     if model is None:
         raise Refusal("oracle.model", "this kind of oracle needs a model")
-    ctx, threads = int(options.get("ctx", DEFAULT_CTX)), int(options.get("threads", DEFAULT_THREADS))
-    cache_type = str(options.get("cache_type", "f16"))
+    ctx, threads, cache_type = options["ctx"] or DEFAULT_CTX, options["threads"], options["cache_type"]
     with reference.server(model, ctx=ctx, threads=threads, extra=cache_arguments(cache_type)) as server:
         return {
             "ctx": ctx,
             "threads": threads,
             "cache_type": cache_type,
-            "steps": [{**step, "answer": _ask(server, step)} for step in script[: options.get("first")]],
+            "steps": [{**step, "answer": _ask(server, step)} for step in script[: options["first"]]],
         }
 
 

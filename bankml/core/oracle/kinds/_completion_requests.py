@@ -28,6 +28,7 @@ def requests(ctx: int) -> list[Asked]:
         (own.replace("completion", "completions"), {**_BASE, "n_predict": 1}),
         (own, {**_BASE, "prompt": "a b c d e f g h " * 20, "n_predict": -1, "n_probs": 1}),
         (own, {**_BASE, "prompt": "a b c d e f g h " * 20, "n_predict": -1, "stream": True}),
+        *_each(own, *_breakers(), *_extremes(), streams=(False,)),
     ]
 
 
@@ -159,6 +160,46 @@ def _chains() -> list[dict[str, Any]]:
     return [
         {"prompt": _TEXT, "temperature": 1.2, "seed": 30 + number, "n_predict": 10, "return_tokens": True, **chain}
         for number, chain in enumerate(chains)
+    ]
+
+
+def _breakers() -> list[dict[str, Any]]:
+    """DRY with breakers of several tokens and outside ASCII, on texts that repeat themselves over them."""
+    sets: tuple[tuple[list[str], str], ...] = (
+        (["é"], "Le café était fermé, le café était fermé, le café"),
+        (["…", "—", "’", "€"], "Wait… it’s 5€ — no, wait… it’s 5€ — no, wait… it’s"),
+        (["。", "日"], "今日は日曜日。今日は日曜日。今日は"),
+        (["🙂", "👩‍👩‍👧"], "so 🙂 and 🍕 and so 🙂 and 🍕 and so 🙂"),
+        (["🍣🙂"], "so 🙂 and 🍕 and so 🙂 and 🍕 and so 🙂"),
+        (["a clock that", " red"], "I saw a clock that was red and a clock that was red and a clock"),
+        (["ing the rest of", "", "the\x00x"], "I was seeing the rest of it, seeing the rest of it, seeing the rest"),
+        (["1111111111111111111111111111111111111111é"], "1111111111 is 1111111111 is 1111111111 is 111"),
+        (["The quick brown fox jumps over the lazyé dog"], "The quick brown fox. The quick brown fox. The quick"),
+        (["日本日本日本日本日本日本日本"], "日本日本日本日本日本。日本日本日本日本日本。日本"),
+        (["<|im_end|>", "x<|im_start|>"], "<|im_end|> x y <|im_end|> x y <|im_end|> x"),
+    )
+    base = {"dry_multiplier": 1.1, "dry_allowed_length": 1, "n_probs": 3, "post_sampling_probs": True, "n_predict": 8}
+    return [
+        {**base, "dry_sequence_breakers": breakers, "prompt": prompt, "temperature": 0.9, "seed": seed, "return_tokens": True}
+        for seed, (breakers, prompt) in enumerate(sets)
+    ]
+
+
+def _extremes() -> list[dict[str, Any]]:
+    """Numbers beyond single precision, which an answer writes as null, and candidates of exactly one half each."""
+    halves = {
+        "logit_bias": [[28, 1e9], [29, 1e9]],
+        "n_probs": 4,
+        "post_sampling_probs": True,
+        "xtc_probability": 1,
+        "temperature": 1,
+    }
+    return [
+        {"temperature": 1e39, "seed": 7},
+        {"dry_base": 1e39, "seed": 7},
+        {"temperature": 1e39, "dry_base": 1e39, "dynatemp_range": 1e39, "typical_p": -1e39, "mirostat_tau": 1e39, "seed": 7},
+        {"prompt": "a a a a", "dry_base": 1e39, "dry_multiplier": 1, "temperature": 0.8, "seed": 7},
+        *({**halves, "xtc_threshold": threshold, "seed": 3} for threshold in (0.5, 0.49, 0.51)),
     ]
 
 

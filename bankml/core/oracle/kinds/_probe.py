@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bankml.core.oracle.reference import Reference
 from bankml.core.refusal import EXIT_OTHER, Refusal
@@ -51,16 +51,14 @@ class Probe:
 
 
 @contextmanager
-def open_probe(source: str, reference: Reference, options: dict[str, Any]) -> Iterator[Probe]:
-    """The probe of a source in testing/, compiled unless the option ``probe`` names the program.
+def open_probe(source: str, reference: Reference, program: str | None) -> Iterator[Probe]:
+    """The probe of a source in testing/, compiled unless the program is named.
 
     Raises:
         Refusal: ``oracle.probe``, it cannot be compiled here.
     """
     with tempfile.TemporaryDirectory() as folder:
-        probe = Probe(
-            str(options.get("probe") or build_probe(TESTING / source, reference, Path(folder))), reference.environment()
-        )
+        probe = Probe(program or str(build_probe(TESTING / source, reference, Path(folder))), reference.environment())
         try:
             yield probe
         finally:

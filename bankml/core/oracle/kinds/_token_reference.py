@@ -40,36 +40,36 @@ class ReferenceVocab:
         self._model = c.c_void_p(lib.llama_model_load_from_file(str(path).encode(), params))
         if not self._model:
             raise Refusal("reference.model", "the reference refuses to load the file", where=str(path), exit_code=EXIT_OTHER)
-        self._vocab = c.c_void_p(lib.llama_model_get_vocab(self._model))
+        self.pointer = c.c_void_p(lib.llama_model_get_vocab(self._model))
         self._ids = (c.c_int32 * _ROOM)()
         self._text = c.create_string_buffer(_ROOM)
         self.size = self.number("n_tokens")
 
     def number(self, name: str) -> int:
         """What ``llama_vocab_<name>`` says of the whole vocabulary."""
-        return int(getattr(self._lib, f"llama_vocab_{name}")(self._vocab))
+        return int(getattr(self._lib, f"llama_vocab_{name}")(self.pointer))
 
     def which(self, name: str) -> list[int]:
         """The tokens of which ``llama_vocab_<name>`` is true."""
         ask = getattr(self._lib, f"llama_vocab_{name}")
-        return [token for token in range(self.size) if ask(self._vocab, token)]
+        return [token for token in range(self.size) if ask(self.pointer, token)]
 
     def encode(self, text: bytes, add_special: bool, parse_special: bool) -> list[int]:
         """``llama_tokenize``."""
         n = self._lib.llama_tokenize(
-            self._vocab, text, len(text), self._ids, _ROOM, c.c_bool(add_special), c.c_bool(parse_special)
+            self.pointer, text, len(text), self._ids, _ROOM, c.c_bool(add_special), c.c_bool(parse_special)
         )
         return self._ids[: self._fits(n)]
 
     def piece(self, token: int, special: bool) -> bytes:
         """``llama_token_to_piece``."""
-        n = self._lib.llama_token_to_piece(self._vocab, token, self._text, _ROOM, 0, c.c_bool(special))
+        n = self._lib.llama_token_to_piece(self.pointer, token, self._text, _ROOM, 0, c.c_bool(special))
         return c.string_at(self._text, self._fits(n))
 
     def decode(self, tokens: Sequence[int], special: bool, remove: bool) -> bytes:
         """``llama_detokenize``."""
         ids = (c.c_int32 * max(1, len(tokens)))(*tokens)
-        n = self._lib.llama_detokenize(self._vocab, ids, len(tokens), self._text, _ROOM, c.c_bool(remove), c.c_bool(special))
+        n = self._lib.llama_detokenize(self.pointer, ids, len(tokens), self._text, _ROOM, c.c_bool(remove), c.c_bool(special))
         return c.string_at(self._text, self._fits(n))
 
     @staticmethod

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
+from bankml.core.oracle.options import NUMBER, ROWS, Option, Options, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._ggml import Ggml
@@ -40,6 +41,7 @@ class Attention:
     checks = "attention of one row, of few and of many: the reference, the split-KV and the tiled kernel, by rows"
     against = "ggml_flash_attn_ext on ggml's CPU backend, at 1 to 4 threads"
     small = True
+    options: Options = declared(seed=Option(NUMBER, 0), shapes=Option(ROWS, SHAPES))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """One graph for each case."""
@@ -47,7 +49,7 @@ class Attention:
 
         ggml = Ggml(reference)
         found = []
-        for case in cases(int(options.get("seed", 0)), options.get("shapes", SHAPES)):
+        for case in cases(options["seed"], options["shapes"]):
             rows = _stream.row_digests(_there(ggml, case, *_inputs(case)))
             found.append({**case, "answer": rows})
         return {"cases": found}

@@ -12,7 +12,8 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._chat_cases import Case, answers, beginnings, cases
 from bankml.core.oracle.kinds._probe import Probe, open_probe
 from bankml.core.oracle.kinds._template_samples import SAMPLES
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.core.oracle.options import TEXT, Option, Options, declared, files_in
+from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.chat_grammar import ChatGrammar
@@ -34,14 +35,15 @@ class Chat:
     checks = "grammars of schemas on chat templates, byte for byte, and content and reasoning of every beginning of answers"
     against = "libllama-common's common_chat_templates_apply and common_chat_parse, through a probe compiled against its headers"
     small = True
+    options: Options = declared(templates=Option(TEXT), probe=Option(TEXT))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask the probe for every template and every case."""
         said = answers()
-        with open_probe(PROBE, reference, options) as probe:
+        with open_probe(PROBE, reference, options["probe"]) as probe:
             asked = [
                 {"name": name, "source": source, "found": [_asked(probe, case, source, said) for case in cases()]}
-                for name, source in _sources(options).items()
+                for name, source in _sources(options["templates"]).items()
             ]
         return {"templates": asked}
 
@@ -63,16 +65,10 @@ class Chat:
         return tally
 
 
-def _sources(options: dict[str, Any]) -> dict[str, str]:
-    if "templates" not in options:
+def _sources(folder: str | None) -> dict[str, str]:
+    if folder is None:
         return SAMPLES
-    files = sorted(Path(str(options["templates"])).glob("*.jinja"))
-    if not files:
-        allowed = "a directory with *.jinja files"
-        raise Refusal(
-            "oracle.templates", "no templates there", where=str(options["templates"]), allowed=allowed, exit_code=EXIT_OTHER
-        )
-    return {path.stem: path.read_bytes().decode() for path in files}
+    return {path.stem: path.read_bytes().decode() for path in files_in(folder, "*.jinja")}
 
 
 def _asked(probe: Probe, case: Case, source: str, said: list[bytes]) -> dict[str, Any]:
@@ -125,22 +121,22 @@ def _hold(template: ChatTemplate, case: Case, recorded: dict[str, Any], said: li
     triggers = [list(each) for each in chat.triggers]
     preserved = sorted(each.decode("utf-8", "replace") for each in chat.preserved)
     digest = _digest([chat.format, chat.text or "", prompt.generation_prompt.hex(), list(prompt.stops), preserved, triggers])
-    tally.count(digest == recorded.get("chat"), f"{where}: a grammar of {len(chat.text or '')}, not {recorded.get('grammar')}")
+    length = len(chat.text or "")
+    same = (digest, length) == (recorded.get("chat"), recorded.get("grammar"))
+    tally.count(same, f"{where}: a grammar of {length}, not {recorded.get('grammar')}")
     for answer, wanted in zip(said, recorded.get("read", []), strict=bool(case.reads)):
         found = _digest([_ours(chat, each) for each in beginnings(answer)])
         tally.count(found == wanted, f"{where}: what is read in {answer!r}")
 
 
 def _ours(chat: ChatGrammar, answer: bytes) -> list[Any]:
-    """What bankml reads in an answer, whole and as the beginning of one: the same, but for one that does not fit."""
+    """What bankml reads in an answer, whole and as the beginning of one."""
     from bankml.core.constrain.chat_formats import NATIVE
     from bankml.core.constrain.peg_read import MismatchError, Reader
 
     reader = Reader(chat.parser, keeps_blank=chat.format != NATIVE)
     both: list[Any] = []
     for partial in (False, True):
-        if both and both[0] != _MISMATCH:
-            return [both[0], both[0]]
         try:
             said = reader.read(chat.prefill + answer, partial)
             both.append([said.reasoning.hex(), said.content.hex()])

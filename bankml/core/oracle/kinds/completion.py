@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._completion_requests import requests
 from bankml.core.oracle.kinds._exchanges import ask_reference, compare_exchanges
+from bankml.core.oracle.options import Options, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class _Completion:
     checks = "continued texts: every shape of a prompt, sampler chains, probabilities, grammars, schemas, endings, refusals"
     against = "llama-server's /completion and /v1/completions"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask a llama-server all of it."""

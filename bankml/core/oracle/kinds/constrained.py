@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds._answers import Step, compare_script, record_script
+from bankml.core.oracle.kinds._answers import OPTIONS, Step, compare_script, record_script
 from bankml.core.oracle.kinds._constrained_chats import chats
 from bankml.core.oracle.kinds.serve import LLAMA_THREADS, ask_app, asked_server
+from bankml.core.oracle.options import POSITIVE, Option, Options, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
@@ -58,16 +59,17 @@ def script() -> list[Step]:
 
 
 class Constrained:
-    """Kind ``constrained``; options as for ``greedy``: ``ctx`` and ``threads``."""
+    """Kind ``constrained``."""
 
     name = "constrained"
     checks = "tokens, texts, endings and counts of answers under grammars and schemas; chats in JSON mode, whole and streamed"
     against = "llama-server's /v1/chat/completions and /completion"
     small = True
+    options: Options = declared(OPTIONS, ctx=Option(POSITIVE, 1024))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Put the script to one llama-server, and the chats to another."""
-        found = record_script(script(), model, reference, {"ctx": 1024, **options})
+        found = record_script(script(), model, reference, options)
         assert model is not None
         with reference.server(model, ctx=found["ctx"], threads=LLAMA_THREADS) as server:
             return {**found, "chats": [asked_server(server, asked) for asked in chats()]}

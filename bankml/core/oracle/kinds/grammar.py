@@ -18,6 +18,7 @@ import numpy.typing as npt
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._grammar_cases import GRAMMARS, NAMES_TOKENS, REFUSED
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
+from bankml.core.oracle.options import TEXT, Option, Options, declared, files_in
 from bankml.core.oracle.reference import Reference
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
@@ -44,7 +45,7 @@ class ReferenceGrammar:
             log = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)(lambda _, line, __: said.append(line))
             lib.llama_log_set(log, None)
             try:
-                made = lib.llama_sampler_init_grammar(vocab._vocab, text, b"root")
+                made = lib.llama_sampler_init_grammar(vocab.pointer, text, b"root")
             finally:
                 lib.llama_log_set(vocab._quiet, None)
                 os.dup2(kept, 2)
@@ -131,14 +132,15 @@ class Grammar:
     checks = "masks over the whole vocabulary after each token of a text, whole tokens and bytes; reasons of the parser"
     against = "libllama's llama_sampler_init_grammar, _apply and _accept through ctypes"
     small = True
+    options: Options = declared(grammars=Option(TEXT))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Run every grammar through libllama with the vocabulary of ``model``."""
         vocab = ReferenceVocab(reference, _needed(model))
         eog, single = set(vocab.which("is_eog")), _byte_tokens(vocab)
         cases = dict(GRAMMARS)
-        if "grammars" in options:
-            for path in sorted(Path(str(options["grammars"])).glob("*.gbnf")):
+        if options["grammars"] is not None:
+            for path in files_in(options["grammars"], "*.gbnf"):
                 cases[path.name] = (path.read_text(encoding="utf-8"), ())
         grammars = []
         for name, (text, texts) in cases.items():
@@ -216,8 +218,16 @@ def _compare_refusal(tally: Tally, tokenizer: Any, case: dict[str, Any]) -> None
         found = ""
     except Refusal as refusal:
         found = refusal.message
-    same = found == case["reason"] or (found.endswith("…") and case["reason"].startswith(found[:-1]))
-    tally.count(same, f"{case['text']!r}: {found!r}, recorded {case['reason']!r}")
+    wanted = _shown(case["reason"], case["text"])
+    tally.count(found == wanted, f"{case['text']!r}: {found!r}, recorded {wanted!r}")
+
+
+def _shown(reason: str, text: str) -> str:
+    """The reason as bankml shows it: where the reference quotes the grammar from a place to its end, only the beginning."""
+    from bankml.core.constrain.gbnf import quoted
+
+    words, at, rest = reason.partition(" at ")
+    return f"{words} at {quoted(rest.encode(), 0)}" if at and rest and text.endswith(rest) else reason
 
 
 def _needed(model: Path | None) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds._answers import Step, compare_script, record_script
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.core.oracle.kinds._answers import OPTIONS, Step, compare_script, record_script
+from bankml.core.oracle.options import Option, Options, choice, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
@@ -165,26 +165,19 @@ SCRIPTS = {"short": short, "long": long, "deep": deep, "edges": edges, "turns": 
 
 
 class Greedy:
-    """Kind ``greedy``; ``script`` names one of the scripts, the short one by default; ``first`` takes so many of its steps."""
+    """Kind ``greedy``; ``script`` names one of the scripts, ``first`` is how many of its steps are asked."""
 
     name = "greedy"
     checks = "greedy answers on the real model: prompt tokens, tokens, text, chunks, endings, counts, cache_n"
     against = "llama-server's /v1/chat/completions and /completion"
     small = True
+    options: Options = declared(OPTIONS, script=Option(choice(*SCRIPTS), "short"))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-        """Ask llama-server the whole script.
-
-        Raises:
-            Refusal: no such script.
-        """
-        wanted = str(options.get("script", "short"))
-        if wanted not in SCRIPTS:
-            raise Refusal(
-                "oracle.script", "there is no such script", found=wanted, allowed=", ".join(SCRIPTS), exit_code=EXIT_OTHER
-            )
+        """Ask llama-server the whole script."""
+        wanted = options["script"]
         if wanted == "full":
-            options = {"ctx": 256, **options}
+            options = {**options, "ctx": options["ctx"] or 256}
         return record_script(SCRIPTS[wanted](), model, reference, options)
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:

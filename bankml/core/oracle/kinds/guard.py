@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import Options, declared
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class _Guard:
     checks = "play or refuse, for hostile and harmless GGUF files"
     against = "gguf_init_from_file and llama_model_load_from_file"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """The reference's verdict on every file of the table, and the files."""

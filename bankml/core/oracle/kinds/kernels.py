@@ -15,6 +15,7 @@ from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.kinds.sampler import uniform_bits
+from bankml.core.oracle.options import NAMES, NUMBER, SWITCH, Option, Options, declared, refuse_idle
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -47,21 +48,29 @@ class Kernels:
     checks = "half conversions, quantized activations, dequantized weights and matrix products of every weight type"
     against = "ggml-base and ggml-cpu through ctypes: row functions, and ggml_mul_mat in the buffer that llama.cpp picks"
     small = True
+    options: Options = declared(
+        types=Option(NAMES),
+        seed=Option(NUMBER, 0),
+        wild=Option(SWITCH, False),
+        tensors=Option(NAMES),
+    )
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask the reference's row functions, and its graphs of one product."""
         from bankml.core.oracle.kinds._ggml import Ggml
 
         ggml = Ggml(reference)
-        seed = int(options.get("seed", 0))
+        seed = options["seed"]
         if model is None:
-            wild = bool(options.get("wild"))
-            matrices = list((_wild if wild else _made_up)(_type_names(options), seed))
-            whole = not options.get("types") and not wild
+            refuse_idle(self.options, options, ("tensors",), "without a model")
+            wild = bool(options["wild"])
+            matrices = list((_wild if wild else _made_up)(_type_names(options["types"]), seed))
+            whole = not options["types"] and not wild
             conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()] if whole else []
             rows = [{**case, "answer": _stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)] if whole else []
         else:
-            matrices, conversions, rows = list(_real(model, options)), [], []
+            refuse_idle(self.options, options, ("types", "seed", "wild"), "of a model")
+            matrices, conversions, rows = list(_real(model, options["tensors"])), [], []
 
         def answer(matrix: Case, data: Bytes) -> None:
             kind, m, k = TYPES[matrix["type_id"]], matrix["rows"], matrix["k"]
@@ -103,18 +112,17 @@ class Kernels:
 
 
 # --- what is asked
-def _type_names(options: dict[str, Any]) -> list[str]:
+def _type_names(given: str | list[str] | None) -> list[str]:
     from bankml.core.oracle.kinds import _ours
 
     names = [TYPES[number].name for number in sorted(_ours.TYPE_IDS)]
-    wanted = options.get("types", names)
-    wanted = [wanted] if isinstance(wanted, str) else wanted
+    wanted = names if given is None else [given] if isinstance(given, str) else given
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise Refusal(
             "oracle.type", "bankml has no kernel for this type", found=unknown[0], allowed=", ".join(names), exit_code=EXIT_OTHER
         )
-    return list(wanted)
+    return wanted
 
 
 def _made_up(names: list[str], seed: int) -> Iterator[Case]:
@@ -151,11 +159,10 @@ def _wild(names: list[str], seed: int) -> Iterator[Case]:
                 }  # fmt: skip
 
 
-def _real(model: Path, options: dict[str, Any]) -> Iterator[Case]:
+def _real(model: Path, wanted: str | list[str] | None) -> Iterator[Case]:
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.oracle.kinds import _ours
 
-    wanted = options.get("tensors")
     with GgufFile.open(model) as gguf:
         tensors = [t for t in gguf.tensors.values() if t.type_id in _ours.TYPE_IDS]
         layers = sorted({int(t.name.split(".")[1]) for t in tensors if t.name.startswith("blk.")})

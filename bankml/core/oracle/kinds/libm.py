@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.exact import sweep
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import SWITCH, Option, Options, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
@@ -20,10 +21,11 @@ class Libm:
     checks = f"{', '.join(sweep.FUNCTIONS)}: all bits of their values"
     against = "the C library that libllama binds"
     small = True
+    options: Options = declared(every=Option(SWITCH, False))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Digests of the values that the reference's own calls would get."""
-        library, every = reference.library("llama"), bool(options.get("every", False))
+        library, every = reference.library("llama"), bool(options["every"])
         asked = sweep.ONE_FLOAT if every else sweep.FUNCTIONS
         functions = {function: _digests(function, sweep.theirs(library, function), every) for function in asked}
         return {"every": every, "functions": functions}

@@ -13,6 +13,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._answers import cache_arguments
 from bankml.core.oracle.kinds._exchanges import ask_reference, compare_exchanges
 from bankml.core.oracle.kinds.serve import CTX, LLAMA_THREADS
+from bankml.core.oracle.options import POSITIVE, Option, Options, choice, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -154,22 +155,27 @@ def _refused() -> list[dict[str, Any]]:
 
 
 class _Logprobs:
-    """Kind ``logprobs``; ``first`` takes only so many of the requests, ``threads`` and ``cache_type`` are the server's."""
+    """Kind ``logprobs``; ``first`` is how many of the requests are asked, ``threads`` and ``cache_type`` are the server's."""
 
     name = "logprobs"
     checks = "logprobs of chat answers whole and streamed: ids, texts, bytes, 32-bit floats; stop words, cut characters, refusals"
     against = "llama-server"
     small = True
+    options: Options = declared(
+        first=Option(POSITIVE),
+        threads=Option(POSITIVE, LLAMA_THREADS),
+        cache_type=Option(choice("f16", "q8_0"), "f16"),
+    )
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask a llama-server all of it, or the first requests."""
         if model is None:
             raise Refusal("oracle.model", "the oracle of logprobs needs a model")
-        told: dict[str, Any] = {name: options[name] for name in ("threads", "cache_type") if name in options}
-        threads, extra = options.get("threads", LLAMA_THREADS), cache_arguments(options.get("cache_type", "f16"))
-        with reference.server(model, ctx=CTX, threads=threads, extra=extra) as server:
-            exchanges = [ask_reference(server, CHAT, body) for body in requests()[: options.get("first")]]
-        return {**told, "exchanges": exchanges}
+        other = {name: options[name] for name in ("threads", "cache_type") if options[name] != self.options[name].default}
+        extra = cache_arguments(options["cache_type"])
+        with reference.server(model, ctx=CTX, threads=options["threads"], extra=extra) as server:
+            exchanges = [ask_reference(server, CHAT, body) for body in requests()[: options["first"]]]
+        return {**other, "exchanges": exchanges}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Ask bankml's app the same, in the same order."""

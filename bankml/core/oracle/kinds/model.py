@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.kinds.sampler import uniform_bits
+from bankml.core.oracle.options import NAMES, NUMBER, NUMBERS, NUMBERS_BY_NAME, Option, Options, choice, declared, refuse_idle
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -49,16 +50,23 @@ class Model:
     checks = "every layer's output rows and the logits, in micro-batches of all kinds, past 512 cells with 1 to 4 threads"
     against = "llama_decode in libllama, its inner tensors caught"
     small = True
+    options: Options = declared(
+        seed=Option(NUMBER, 1),
+        traces=Option(NUMBERS),
+        scripts=Option(NUMBERS_BY_NAME),
+        shapes=Option(NAMES),
+        cache=Option(choice("f16", "q8_0"), "f16"),
+    )
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Decode each micro-batch in libllama."""
-        seed, cache = int(options.get("seed", 1)), str(options.get("cache", "f16"))
+        seed, cache, traces, scripts = (options[name] for name in ("seed", "cache", "traces", "scripts"))
         if model is not None:
-            traces, scripts = options.get("traces", TRACES), options.get("scripts", SCRIPTS)
-            return _asked(reference, model, _CTX, traces, scripts, seed, cache)
+            refuse_idle(self.options, options, ("shapes",), "of a model")
+            return _asked(reference, model, _CTX, traces or TRACES, scripts or SCRIPTS, seed, cache)
+        traces, scripts = traces or SMALL_TRACES, scripts or SMALL_SCRIPTS
         made = []
-        for shape, path in _made(options.get("shapes")):
-            traces, scripts = options.get("traces", SMALL_TRACES), options.get("scripts", SMALL_SCRIPTS)
+        for shape, path in _made(options["shapes"]):
             made.append({"shape": shape.name, **_asked(reference, path, 1024, traces, scripts, seed, cache)})
         return {"made": made}
 
@@ -74,11 +82,12 @@ class Model:
         return tally
 
 
-def _made(names: list[str] | None) -> Iterator[tuple[Shape, Path]]:
+def _made(given: str | list[str] | None) -> Iterator[tuple[Shape, Path]]:
     """The small models of those names, or all that play, each in a file that is gone afterwards."""
     from bankml.core.model.plan import PLAYED_TYPES
     from bankml.core.oracle.kinds._small_models import SHAPES, write
 
+    names = [given] if isinstance(given, str) else given
     unknown = set(names or ()) - {shape.name for shape in SHAPES}
     if unknown:
         raise Refusal("oracle.shape", "there is no such small model", found=", ".join(sorted(unknown)), exit_code=EXIT_OTHER)

@@ -14,6 +14,7 @@ from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.kinds.sampler import uniform_bits
+from bankml.core.oracle.options import NUMBER, Option, Options, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._ggml import Ggml
@@ -36,6 +37,7 @@ class Operations:
     checks = "RMS norm with and without weights, RoPE in both modes up to position 63,000, SwiGLU over its range, embedding rows"
     against = "ggml's graphs of one operation on its CPU backend"
     small = True
+    options: Options = declared(seed=Option(NUMBER, 0))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """One graph for each case."""
@@ -50,8 +52,7 @@ class Operations:
         }
         return {
             "cases": [
-                {**case, "answer": _stream.row_digests(there[case["operation"]](ggml, case))}
-                for case in cases(int(options.get("seed", 0)))
+                {**case, "answer": _stream.row_digests(there[case["operation"]](ggml, case))} for case in cases(options["seed"])
             ]
         }
 

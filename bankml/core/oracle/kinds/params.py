@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.options import Options, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
-    from bankml.core.gguf.reader import GgufFile
     from bankml.core.oracle.reference import Reference
+    from bankml.core.text.tokenizer import Tokenizer
 
 _INTEGERS = ("top_k", "repeat_last_n", "dry_allowed_length", "dry_penalty_last_n", "mirostat", "min_keep", "seed")
 _FLOATS = (
@@ -82,6 +83,8 @@ _OTHERS: tuple[dict[str, Any], ...] = (
     {"ignore_eos": True},
     {"ignore_eos": 1},
     {"ignore_eos": True, "logit_bias": {"9": 1}},
+    {"dry_sequence_breakers": ["", "é", "日本語 and more than forty bytes of it", "\x00", "🙂"]},
+    {"temperature": 1e39, "dry_base": 1e39, "dry_multiplier": 1},
 )
 _FILES: tuple[dict[str, Any], ...] = (
     {"general.sampling.temp": 0.123456789, "general.sampling.top_k": 20, "general.sampling.top_p": 0.85},
@@ -90,7 +93,11 @@ _FILES: tuple[dict[str, Any], ...] = (
     {"general.sampling.xtc_probability": 0.2, "general.sampling.xtc_threshold": 7.5, "general.sampling.top_p": 2.5},
     {"general.sampling.sequence": "top_k;MIN-P;nothing;temp", "general.sampling.mirostat": 2},
     {"general.sampling.mirostat_tau": 4.00000049, "general.sampling.mirostat_eta": 1e-7, "general.sampling.temp": True},
+    {"general.sampling.temp": "1e39", "general.sampling.mirostat_tau": "inf", "general.sampling.mirostat_eta": "nan"},
 )
+
+
+_BASE: dict[str, Any] = {"prompt": "hi", "n_predict": 1}
 
 
 def requests() -> list[dict[str, Any]]:
@@ -106,6 +113,7 @@ class Params:
     checks = "sampling fields of a request: values after limits and rounding, GGUF defaults, refusals"
     against = "llama-server's generation_settings and error bodies"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask every request, and start a server on each file whose header sets defaults.
@@ -118,8 +126,9 @@ class Params:
         asked = []
         with reference.server(model, ctx=256) as server:
             for request in requests():
-                status, said = server.post("/completion", {"prompt": "hi", "n_predict": 1, **request})
-                asked.append({"request": request, "answer": _settings(said) if status == 200 else said["error"]})
+                status, said = server.post("/completion", {**_BASE, **request})
+                answer = said["generation_settings"] if status == 200 else said["error"]
+                asked.append({"request": request, "status": status, "answer": answer})
         files = []
         for kv in _FILES:
             with tempfile.TemporaryDirectory() as folder:
@@ -130,45 +139,51 @@ class Params:
         return {"requests": asked, "files": files}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
-        """Resolve every request, and every file's defaults."""
+        """Resolve every request, and every file's defaults; all of the settings or all of the error must be the same."""
         from bankml.core.gguf.reader import GgufFile
-        from bankml.core.sampling.params import SamplingParams, gguf_defaults
-        from bankml.core.sampling.request import generation_settings
+        from bankml.core.sampling import gguf_defaults, resolve_params
+        from bankml.core.serve.verbose import short_settings
+        from bankml.core.text.tokenizer import Tokenizer
 
         if model is None:
             raise Refusal("oracle.model", "the recorded model is not on this machine", hint="`bankml pull` fetches it")
         tally = Tally()
         with GgufFile.open(model) as gguf:
-            for each in body["requests"]:
-                found = _resolved(gguf, each["request"])
-                same = all(found.get(name) == value for name, value in each["answer"].items() if name in found)
-                tally.count(same and bool(found), f"{each['request']}: {found}, recorded {each['answer']}")
+            tokenizer = Tokenizer.from_gguf(gguf)
+        for each in body["requests"]:
+            status, found = _resolved(tokenizer, each["request"])
+            same = status == each["status"] and _written(found) == _written(each["answer"])
+            tally.count(same, f"{each['request']}: {status} {_differing(found, each['answer'])}")
         for each in body["files"]:
-            found = generation_settings(SamplingParams(**gguf_defaults(each["kv"])))
-            wrong = [name for name in found if name in each["answer"] and found[name] != each["answer"][name]]
-            tally.count(not wrong, f"{each['kv']}: {wrong} differ")
+            found = short_settings(resolve_params({}, gguf_defaults(each["kv"])))
+            tally.count(_written(found) == _written(each["answer"]), f"{each['kv']}: {_differing(found, each['answer'])}")
         return tally
 
 
-def _resolved(gguf: GgufFile, request: dict[str, Any]) -> dict[str, Any]:
+def _resolved(tokenizer: Tokenizer, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The status of a request with these fields, and its settings or its error as an answer has them."""
     from bankml.core.sampling import resolve_params
-    from bankml.core.sampling.request import generation_settings
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.serve.completion_request import read_completion
+    from bankml.core.serve.completion_shapes import NO_TEMPLATE
+    from bankml.core.serve.verbose import settings
 
-    needed = "logit_bias" in request or "ignore_eos" in request
     try:
-        return generation_settings(resolve_params(request, {}, Tokenizer.from_gguf(gguf) if needed else None))
+        return 200, settings(resolve_params(request, {}, tokenizer), read_completion(_BASE), chat=NO_TEMPLATE)
     except Refusal as refusal:
-        found: dict[str, Any] = refusal.http_body()["error"]
-        return found
+        return refusal.status, refusal.http_body()["error"]
 
 
-def _settings(said: dict[str, Any]) -> dict[str, Any]:
-    from bankml.core.sampling.params import SamplingParams
-    from bankml.core.sampling.request import generation_settings
+def _written(value: dict[str, Any]) -> str:
+    """The value as an answer has it, members in their order."""
+    from bankml.core.json.writer import dumps
 
-    names = generation_settings(SamplingParams())
-    return {name: value for name, value in said["generation_settings"].items() if name in names}
+    return dumps(value)
+
+
+def _differing(found: dict[str, Any], recorded: dict[str, Any]) -> str:
+    names = [name for name in {**recorded, **found} if (name in found, found.get(name)) != (name in recorded, recorded.get(name))]
+    pairs = [f"{name} {found.get(name, 'missing')!r}, recorded {recorded.get(name, 'missing')!r}" for name in names]
+    return "; ".join(pairs) or "the order differs"
 
 
 def _with_keys(model: Path, kv: dict[str, Any]) -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds._answers import Step, compare_script, record_script
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.core.oracle.kinds._answers import OPTIONS, Step, compare_script, record_script
+from bankml.core.oracle.options import Option, Options, choice, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
@@ -92,25 +92,17 @@ SCRIPTS = {"chain": chain, "samplers": samplers}
 
 
 class Sampled:
-    """Kind ``sampled``; ``script`` names one of the scripts, ``chain`` by default; ``first`` takes so many of its steps."""
+    """Kind ``sampled``; ``script`` names one of the scripts, ``first`` is how many of its steps are asked."""
 
     name = "sampled"
     checks = "seeded answers on the real model: tokens, text, endings, counts"
     against = "llama-server's /v1/chat/completions"
     small = True
+    options: Options = declared(OPTIONS, script=Option(choice(*SCRIPTS), "chain"))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
-        """Ask llama-server the whole script.
-
-        Raises:
-            Refusal: no such script.
-        """
-        wanted = str(options.get("script", "chain"))
-        if wanted not in SCRIPTS:
-            raise Refusal(
-                "oracle.script", "there is no such script", found=wanted, allowed=", ".join(SCRIPTS), exit_code=EXIT_OTHER
-            )
-        return record_script(SCRIPTS[wanted](), model, reference, options)
+        """Ask llama-server the whole script."""
+        return record_script(SCRIPTS[options["script"]](), model, reference, options)
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Answer the whole script with bankml's engine."""

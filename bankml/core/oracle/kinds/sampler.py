@@ -13,16 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.kinds._dry_cases import dry_cases
+from bankml.core.oracle.kinds._token_reference import ReferenceVocab
+from bankml.core.oracle.options import POSITIVE, Option, Options, declared
+from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
     from bankml.core.sampling.samplers import Step
+    from bankml.core.text.tokenizer import Tokenizer
 
 Floats = npt.NDArray[np.float32]
 Case = dict[str, Any]
-"""``shape``, ``n`` and ``seed`` of the logits, ``chain`` of [name, number...], ``draws``; then ``answer``, one for each draw."""
+"""``shape``, ``n`` and ``seed`` of the logits, ``chain`` of [name, number...], ``draws``, and the ``tokens`` that the chain has
+accepted where they are not made up; then ``answer``, one for each draw."""
 
-SHAPES = ("plain", "peaked", "ties", "equal", "holes", "wild", "steps")
+SHAPES = ("plain", "peaked", "ties", "equal", "holes", "wild", "steps")  # and "fringe", of edges() alone
+FRINGE = 3.0
 SIZES = (1, 2, 3, 5, 16, 17, 40, 41, 128, 129, 300, 1024, 1025, 1500, 4096)
 LARGE = 49152
 _TENS = np.array([float(f"1e{exponent}") for exponent in range(-12, 13)], np.float32)
@@ -56,6 +63,9 @@ def logits_of(shape: str, n: int, seed: int) -> Floats:
         return (plain * _TENS[12 + (high * 24 - 12).astype(np.int64)]).astype(np.float32)
     if shape == "steps":
         return (np.arange(n, dtype=np.int64)[:: 1 if seed % 2 else -1] // 3).astype(np.float32) / np.float32(8)
+    if shape == "fringe":
+        # The second half are neighbouring floats around one: a limit that falls among them is seen to its last bit.
+        plain[n // 2 :] = np.float32(FRINGE) + np.arange(-(n // 4), n - n // 2 - n // 4).astype(np.float32) * np.float32(2.0**-22)
     return plain
 
 
@@ -70,6 +80,22 @@ def cases(count: int) -> Iterator[Case]:
             shape = "plain"
         chain = _usual(roll) if i % 2 == 0 else _any(roll, n)
         yield {"shape": shape, "n": n, "seed": i, "chain": chain, "draws": 2 if large else 3}
+
+
+def edges() -> Iterator[Case]:
+    """Cases at the very limits: as many kept as must be, a deviation's last bit, two candidates of half each."""
+    for seed in range(40):
+        keep, n = 3 * (1 + seed % 5), SIZES[6 + seed % 8]
+        limit = float(np.exp(-(keep // 3 - 0.5) / 8))
+        ending: list[list[Any]] = [["temperature", 0.8, 0.0, 1.0], ["dist", seed]]
+        for least in (keep - 1, keep, keep + 1):
+            yield {"shape": "steps", "n": n - n % 3 or 3, "seed": seed, "chain": [["min_p", limit, least], *ending], "draws": 1}
+        logits = logits_of("fringe", 4096, seed * 8).astype(np.float64)
+        deviations = float((logits.max() - FRINGE) / logits.std())
+        chain = [["top_n_sigma", deviations], ["dist", seed]]
+        yield {"shape": "fringe", "n": 4096, "seed": seed, "chain": chain, "draws": 1}
+        chain = [["xtc", 1.0, (0.5, 0.49999997, 0.50000006)[seed % 3], 0, seed], ["dist", seed]]
+        yield {"shape": "equal", "n": 2, "seed": seed, "chain": chain, "draws": 1}
 
 
 def _usual(roll: list[int]) -> list[list[Any]]:
@@ -120,6 +146,8 @@ def _any(roll: list[int], n: int) -> list[list[Any]]:
 
 def accepted_before(case: Case) -> list[int]:
     """Tokens that the chain learns of before its first draw."""
+    if "tokens" in case:
+        return [int(token) for token in case["tokens"]]
     return [int(word % np.uint64(case["n"])) for word in uniform_bits(12, 9_000_000 + case["seed"])]
 
 
@@ -131,33 +159,48 @@ def _described(ids: npt.NDArray[Any], logit: Floats, p: Floats | None, selected:
 
 
 class Sampler:
-    """Kind ``sampler``; the option ``count`` is how many cases, 1200 by default."""
+    """Kind ``sampler``; with a model its cases are of DRY over its vocabulary. The option ``count`` is how many cases."""
 
     name = "sampler"
     checks = "candidates, order, float bits and choices of sampler chains over made-up logits"
     against = "libllama's llama_sampler_* through ctypes"
     small = True
+    options: Options = declared(count=Option(POSITIVE, 1200))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Run every case through libllama."""
-        library = _Library(reference.library("llama"))
-        return {"cases": [{**case, "answer": library.run(case)} for case in cases(int(options.get("count", 1200)))]}
+        library, count = _Library(reference.library("llama")), options["count"]
+        if model is None:
+            return {"cases": [{**case, "answer": library.run(case)} for case in (*cases(count), *edges())]}
+        with ReferenceVocab(reference, model) as vocab:
+            return {"cases": [{**case, "answer": library.run(case, vocab)} for case in dry_cases(vocab, count)]}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Run every case through bankml's chain; each draw counts."""
         tally = Tally()
+        tokenizer = _tokenizer(model) if any("tokens" in case for case in body["cases"]) else None
         for number, case in enumerate(body["cases"]):
-            for draw, (found, recorded) in enumerate(zip(run(case), case["answer"], strict=True)):
+            for draw, (found, recorded) in enumerate(zip(run(case, tokenizer), case["answer"], strict=True)):
                 where = f"case {number} draw {draw}: {case['shape']} {case['n']} {case['chain']}"
                 tally.count(found == recorded, f"{where}: {found}, recorded {recorded}")
         return tally
 
 
-def run(case: Case) -> list[list[Any]]:
+def _tokenizer(model: Path | None) -> Tokenizer:
+    from bankml.core.gguf.reader import GgufFile
+    from bankml.core.text.tokenizer import Tokenizer
+
+    if model is None:
+        raise Refusal("oracle.model", "DRY needs the recorded model's vocabulary", hint="`bankml pull` fetches it")
+    with GgufFile.open(model) as gguf:
+        return Tokenizer.from_gguf(gguf)
+
+
+def run(case: Case, tokenizer: Tokenizer | None = None) -> list[list[Any]]:
     """What bankml's chain leaves after each draw of a case."""
     from bankml.core.sampling.chain import Chain
 
-    chain = Chain([_step(*each) for each in case["chain"]], case["n"])
+    chain = Chain([_step(tokenizer, *each) for each in case["chain"]], case["n"])
     for token in accepted_before(case):
         chain.accept(token)
     found = []
@@ -168,10 +211,17 @@ def run(case: Case) -> list[list[Any]]:
     return found
 
 
-def _step(name: str, *numbers: Any) -> Step:
+def _step(tokenizer: Tokenizer | None, name: str, *numbers: Any) -> Step:
     """bankml's sampler of that name."""
     from bankml.core.sampling import samplers
     from bankml.core.sampling.candidates import generator
+
+    if name == "dry":
+        from bankml.core.sampling.dry import Breakers, Dry
+
+        assert tokenizer is not None
+        multiplier, base, allowed, last_n, breakers = numbers
+        return Dry(multiplier, base, allowed, last_n, Breakers(breakers, tokenizer).tails)
 
     if name == "logit_bias":
         return samplers.LogitBias([(token, -np.inf if bias is None else bias) for token, bias in numbers[0]])
@@ -236,6 +286,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "adaptive_p": (ctypes.c_float, ctypes.c_float, ctypes.c_uint32),
     "mirostat": (ctypes.c_int32, ctypes.c_uint32, ctypes.c_float, ctypes.c_float, ctypes.c_int32),
     "mirostat_v2": (ctypes.c_uint32, ctypes.c_float, ctypes.c_float),
+    "dry": (
+        *(ctypes.c_void_p, ctypes.c_float, ctypes.c_float, ctypes.c_int32, ctypes.c_int32),
+        *(ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t),
+    ),
 }
 
 
@@ -254,11 +308,11 @@ class _Library:
         library.llama_sampler_accept.argtypes = (ctypes.c_void_p, ctypes.c_int32)
         library.llama_sampler_free.argtypes = (ctypes.c_void_p,)
 
-    def run(self, case: Case) -> list[list[Any]]:
+    def run(self, case: Case, vocab: ReferenceVocab | None = None) -> list[list[Any]]:
         """What libllama's chain leaves after each draw of a case."""
         chain = self._library.llama_sampler_chain_init(_ChainParams(True))
         for name, *numbers in case["chain"]:
-            self._library.llama_sampler_chain_add(chain, self._made(name, numbers, case["n"]))
+            self._library.llama_sampler_chain_add(chain, self._made(name, numbers, case["n"], vocab))
         for token in accepted_before(case):
             self._library.llama_sampler_accept(chain, token)
         found = []
@@ -279,7 +333,12 @@ class _Library:
         start = (array.data - data.ctypes.data) // _DATA.itemsize
         return data[start : start + array.size]
 
-    def _made(self, name: str, numbers: list[Any], n: int) -> int:
+    def _made(self, name: str, numbers: list[Any], n: int, vocab: ReferenceVocab | None) -> int:
+        if name == "dry":
+            assert vocab is not None
+            breakers = [each.encode() for each in numbers[4]]
+            listed = (ctypes.c_char_p * len(breakers))(*breakers)
+            return int(self._library.llama_sampler_init_dry(vocab.pointer, *numbers[:4], listed, len(breakers)))
         if name == "logit_bias":
             pairs = numbers[0]
             biases = (_Bias * len(pairs))(*[_Bias(token, -np.inf if bias is None else bias) for token, bias in pairs])

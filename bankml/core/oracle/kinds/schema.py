@@ -10,6 +10,7 @@ from typing import Any, Final
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._probe import Probe, open_probe
 from bankml.core.oracle.kinds._schema_cases import schemas
+from bankml.core.oracle.options import NUMBER, TEXT, Option, Options, declared, files_in
 from bankml.core.oracle.reference import Reference
 from bankml.core.refusal import Refusal
 
@@ -53,13 +54,14 @@ class Schema:
     checks = "GBNF made of JSON schemas, byte for byte, and the messages of those that are refused"
     against = "libllama-common's json_schema_to_grammar, through a probe compiled against its headers"
     small = True
+    options: Options = declared(probe=Option(TEXT), drawn=Option(NUMBER, DRAWN), schemas=Option(TEXT))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask the probe for every schema."""
-        cases = schemas(int(options.get("drawn", DRAWN)))
-        if "schemas" in options:
-            cases += [path.read_text(encoding="utf-8") for path in sorted(Path(str(options["schemas"])).glob("*.json"))]
-        with open_probe(PROBE, reference, options) as probe:
+        cases = schemas(options["drawn"])
+        if options["schemas"] is not None:
+            cases += [path.read_text(encoding="utf-8") for path in files_in(options["schemas"], "*.json")]
+        with open_probe(PROBE, reference, options["probe"]) as probe:
             return {"cases": [[schema, *_asked(probe, schema)] for schema in cases]}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The HTTP answers of bankml's app against llama-server's: status and body, members in order, whole and streamed.
 
-Left out of the comparison: ids and times, the model's path, the build's name, and bankml's own receipt.
+docs/oracles/serve.md lists what is left out of the comparison, and of what only the type counts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._serve_requests import exchanges, json_bodies, odd_fields
+from bankml.core.oracle.options import Options, declared
 from bankml.core.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 CTX = 4096
 LLAMA_THREADS = 3
 
-_VARY = {
+VARY = {
     "created",
     "id",
     "model",
@@ -34,27 +35,28 @@ _VARY = {
     "model_path",
     "model_alias",
     "build_info",
-    "media_marker",
 }
-_CLOCKS = {
+CLOCKS = {
     *("prompt_ms", "prompt_per_token_ms", "prompt_per_second"),
     *("predicted_ms", "predicted_per_token_ms", "predicted_per_second"),
 }
-# What llama-server has and bankml says it has not.
-_OFF = {"endpoint_slots", "endpoint_props", "endpoint_metrics", "ui", "ui_settings"}
+LEFT_OUT = {
+    *("endpoint_slots", "endpoint_props", "endpoint_metrics", "ui", "ui_settings"),
+    *("bankml_receipt", "media_marker"),
+}
 
 
 def normal(value: Any) -> Any:
-    """The value without what two servers cannot share; the names of members stay, but for bankml's receipt and what is off."""
+    """The value without what two servers cannot share; the names of members stay, but for those left out."""
     if isinstance(value, list):
         return [normal(each) for each in value]
     if not isinstance(value, dict):
         return value
     kept: dict[str, Any] = {}
     for name, member in value.items():
-        if name in _OFF or name in ("bankml_receipt", "media_marker"):
+        if name in LEFT_OUT:
             continue
-        if name in _VARY or name in _CLOCKS:
+        if name in VARY or name in CLOCKS:
             kept[name] = type(member).__name__ if member != 0 else "float"
             if name == "id" and isinstance(member, int):
                 kept[name] = member
@@ -68,6 +70,7 @@ class _Serve:
     checks = "HTTP status and body of chat answers whole and streamed, text routes, refusals, JSON errors"
     against = "llama-server"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask a llama-server all of it."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._template_conversations import requests
 from bankml.core.oracle.kinds._template_samples import SAMPLES
+from bankml.core.oracle.options import SWITCH, TEXT, Option, Options, declared
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class _Template:
     checks = "every prompt byte by byte, every refusal with its status and words, every capability"
     against = "llama-server's /apply-template and /props, one server per template"
     small = True
+    options: Options = declared(templates=Option(TEXT), add_bos=Option(SWITCH))
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Start a server for each template and ask it everything."""
@@ -48,12 +50,12 @@ class _Template:
         asked = requests()
         entries = []
         ends, extra = _ends(model), []
-        if "add_bos" in options:
+        if options["add_bos"] is not None:
             ends["add_bos"] = bool(options["add_bos"])
             extra = ["--override-kv", f"tokenizer.ggml.add_bos_token=bool:{str(ends['add_bos']).lower()}"]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "template.jinja"
-            for name, source in _sources(options).items():
+            for name, source in _sources(options["templates"]).items():
                 file.write_bytes(source.encode())
                 entry: dict[str, Any] = {
                     "name": name,
@@ -75,18 +77,17 @@ class _Template:
         return tally
 
 
-def _sources(options: dict[str, Any]) -> dict[str, str]:
-    wanted = options.get("templates")
+def _sources(wanted: str | None) -> dict[str, str]:
     if wanted is None:
         return SAMPLES
-    if not Path(str(wanted)).is_dir():
-        names = str(wanted).split(",")
+    if not Path(wanted).is_dir():
+        names = wanted.split(",")
         if set(names) <= set(SAMPLES):
             return {name: SAMPLES[name] for name in names}
-    files = sorted(Path(str(wanted)).glob("*.jinja"))
+    files = sorted(Path(wanted).glob("*.jinja"))
     if not files:
         allowed = "a directory with *.jinja files, or names among " + ", ".join(SAMPLES)
-        raise Refusal("oracle.templates", "no templates there", where=str(wanted), allowed=allowed, exit_code=EXIT_OTHER)
+        raise Refusal("oracle.templates", "no templates there", where=wanted, allowed=allowed, exit_code=EXIT_OTHER)
     return {path.stem: path.read_bytes().decode() for path in files}
 
 

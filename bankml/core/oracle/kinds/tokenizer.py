@@ -16,6 +16,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._token_corpus import broken, drawn, neighbours, written
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
 from bankml.core.oracle.kinds._token_vocab import write_vocabulary
+from bankml.core.oracle.options import NUMBER, SWITCH, TEXT, Option, Options, declared, refuse_idle
 from bankml.core.oracle.reference import Reference
 from bankml.core.refusal import EXIT_OTHER, Refusal
 from bankml.core.text.pretokenizer_patterns import PRE
@@ -169,18 +170,25 @@ class TokenizerKind:
     checks = "token ids of texts and byte strings, specials added and parsed or not; pieces; detokenized text; special tokens"
     against = "llama_tokenize, llama_token_to_piece, llama_detokenize (libllama), /tokenize (llama-server)"
     small = True
+    options: Options = declared(
+        pre=Option(TEXT),
+        fuzz=Option(NUMBER, 2000),
+        server=Option(SWITCH, False),
+        port=Option(NUMBER),
+        points=Option(SWITCH, False),
+    )
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask for the written texts in full, for drawn ones and code points in digests."""
-        pre = options.get("pre")
+        pre = options["pre"]
         if pre == EVERY:
+            refuse_idle(self.options, options, ("fuzz", "server", "port", "points"), f"with pre={EVERY}")
             return {"survey": {name: _survey(name, reference) for name in _names()}}
-        count = int(options.get("fuzz", 2000))
+        count = options["fuzz"]
         texts = written()
         with _file(model, pre) as path, ReferenceVocab(reference, path) as vocab:
-            if options.get("server"):
-                port = options.get("port")
-                encodings = _ask_server(reference, path, texts, int(port) if port else None)
+            if options["server"]:
+                encodings = _ask_server(reference, path, texts, options["port"])
             else:
                 encodings = [[vocab.encode(text.encode(), *mode) for mode in MODES] for text in texts]
             rows = [
@@ -200,7 +208,7 @@ class TokenizerKind:
                     "digests": [_short_digests(vocab, text.encode()) for text in fuzz],
                 },
                 "points": [_short_digests(vocab, _surrogate_free(first).encode()) for first in _points()]
-                if options.get("points")
+                if options["points"]
                 else [],
             }
 
