@@ -7,10 +7,12 @@ import json
 
 import click
 
+from bankml.cli.values import MODEL, TEXT
+
 
 @click.command("pull")
-@click.argument("source", metavar="[SOURCE]", required=False)
-@click.option("--sha256", metavar="HEX", help="The sha256 that the file must have; needed for a URL.")
+@click.argument("source", metavar="[SOURCE]", type=MODEL, required=False)
+@click.option("--sha256", metavar="HEX", type=TEXT, help="The sha256 that the file must have; needed for a URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(source: str | None, sha256: str | None, as_json: bool) -> None:
     """Fetch a model, hash it, guard it, pin it.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bankml.core.pins.files import read_input
 from bankml.core.refusal import EXIT_TRUNCATED, Refusal
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -75,7 +76,8 @@ def read_record(path: Path) -> Record:
     Raises:
         Refusal: the file is not a record.
     """
-    data = path.read_bytes()
+    with path.open("rb") as file:
+        data = read_input(file, str(path))
     if data[:2] == _GZIP_MAGIC:
         try:
             data = gzip.decompress(data)
@@ -87,7 +89,7 @@ def read_record(path: Path) -> Record:
             raise _malformed(path, str(error)) from error
     try:
         members = json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise _malformed(path, str(error)) from error
     if not isinstance(members, dict):
         raise _malformed(path, type(members).__name__)

@@ -9,10 +9,15 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from bankml.core.gguf.writer import replace_file
 from bankml.core.refusal import EXIT_OTHER, Refusal
+
+T = TypeVar("T")
+
+LARGEST_INPUT = 256 << 20
+"""More than any text that a command reads whole."""
 
 
 def unreadable(path: Path, error: OSError, verb: str = "read") -> Refusal:
@@ -35,6 +40,39 @@ def open_regular(path: Path) -> BinaryIO:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def ready(got: T | None) -> T:
+    """What a read gave.
+
+    Raises:
+        BlockingIOError: it gave nothing yet: some files of /proc count as regular, and would be waited for.
+    """
+    if got is None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    return got
+
+
+def read_input(stream: BinaryIO, where: str) -> bytes:
+    """All that comes from a stream, which may be a pipe.
+
+    Raises:
+        Refusal: ``input.size``: it has more than ``LARGEST_INPUT`` bytes, or no end.
+    """
+    pieces = []
+    left = LARGEST_INPUT
+    while piece := stream.read(1 << 20):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise too_large(where)
+    return b"".join(pieces)
+
+
+def too_large(where: str) -> Refusal:
+    """The refusal for a text that is longer than any, or that has no end."""
+    found, allowed = f"more than {LARGEST_INPUT} bytes", f"{LARGEST_INPUT} bytes"
+    return Refusal("input.size", "there is more text than a command reads", where=where, found=found, allowed=allowed)
 
 
 def write_atomic(path: Path, data: bytes) -> None:

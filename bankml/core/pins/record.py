@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.home import forks_dir
-from bankml.core.pins.files import open_regular, unreadable, write_atomic
+from bankml.core.pins.files import open_regular, ready, unreadable, write_atomic
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 LARGEST_RECORD = 16 << 20
@@ -76,7 +76,8 @@ def find_fork(path: Path) -> Path | None:
     """The record of a file: in bankml's directory of pins, else beside the file, else None."""
     for candidate in (home_fork(path.name), path.parent / fork_name(path.name)):
         try:
-            candidate.stat()
+            # A link that leads nowhere is a record that cannot be read.
+            candidate.lstat()
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -196,7 +197,7 @@ def _print(record: dict[str, Any]) -> bytes:
 def _read(fork: Path) -> bytes:
     try:
         with open_regular(fork) as file:
-            data = file.read(LARGEST_RECORD + 1)
+            data = ready(file.read(LARGEST_RECORD + 1))
     except OSError as error:
         raise unreadable(fork, error) from error
     if len(data) > LARGEST_RECORD:
