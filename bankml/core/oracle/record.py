@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bankml.core.pins.files import read_input
+from bankml.core.pins.files import read_input, write_atomic
 from bankml.core.refusal import EXIT_TRUNCATED, Refusal
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -64,10 +63,7 @@ def write_record(record: Record, path: Path) -> None:
     data = (text + "\n").encode("ascii")
     if zipped:
         data = gzip.compress(data, compresslevel=9, mtime=0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(data)
-    os.replace(unfinished, path)  # noqa: PTH105 - atomic, and overwrites
+    write_atomic(path, data)
 
 
 def read_record(path: Path) -> Record:

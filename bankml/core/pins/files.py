@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from bankml.core.gguf.writer import replace_file
+from bankml.core.gguf.atomic import replace_file
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 T = TypeVar("T")
@@ -83,6 +85,22 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def _write_all(out: BinaryIO, data: bytes) -> None:
     out.write(data)
+
+
+@contextlib.contextmanager
+def changing(directory: Path) -> Iterator[None]:
+    """Read, change and write a record in ``directory``, which is made, while nobody else does; waits for whoever does.
+
+    The lock is on the directory itself, so nothing is left there. On a file system without locks nobody waits.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def place(finished: Path, final: Path) -> None:
