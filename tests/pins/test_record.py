@@ -10,6 +10,7 @@ import pytest
 
 from bankml.core.pins.record import Provenance, find_fork, pinned_sha256, remove_pin, write_pin
 from bankml.core.refusal import Refusal
+from tests.pins.conftest import near
 
 A = "a" * 64
 B = "b" * 64
@@ -113,8 +114,9 @@ def test_a_second_file_joins_the_record_and_a_first_one_stays(tmp_path):
     assert record["pinned_from"] == "first"
     assert [file["path"] for file in record["files"]] == ["m.gguf", "n.gguf"]
     before = fork.read_bytes()
-    with pytest.raises(Refusal, match=r"already pins m\.gguf to another sha256"):
-        write_pin(fork, "m.gguf", 3, B, Provenance("fourth"))
+    for other in (B, *near(A)):
+        with pytest.raises(Refusal, match=r"already pins m\.gguf to another sha256"):
+            write_pin(fork, "m.gguf", 3, other, Provenance("fourth"))
     assert fork.read_bytes() == before
     remove_pin(fork, "m.gguf")
     assert pinned_sha256(fork, "n.gguf") == B

@@ -18,6 +18,9 @@ from bankml.core.refusal import EXIT_OTHER, Refusal
 
 T = TypeVar("T")
 
+LEFT_FREE = 64 << 20
+"""Bytes that a download or a copy leaves free on a large disk."""
+
 LARGEST_INPUT = 256 << 20
 """More than any text that a command reads whole."""
 
@@ -131,25 +134,27 @@ def sync_directory(directory: Path) -> None:
 def disk_refusal(path: Path, error: OSError) -> Refusal:
     """The refusal for a write that failed; a full disk is named as such."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Refusal("disk.full", f"no space left for {path.name}", where=str(path.parent), status=500, exit_code=EXIT_OTHER)
+        message = f"the disk is full: no space left for {path.name}"
+        return Refusal("disk.full", message, where=str(path.parent), status=500, exit_code=EXIT_OTHER)
     why = error.strerror or str(error)
     return Refusal("file.write", f"cannot write {path.name}: {why}", where=str(path), status=500, exit_code=EXIT_OTHER)
 
 
 def require_space(path: Path, needed: int) -> None:
-    """Refuse before the first byte when ``needed`` more bytes do not fit beside ``path``.
+    """Refuse when ``needed`` more bytes beside ``path`` would leave less free than a sixteenth of the disk, or 64 MiB.
 
     Raises:
         Refusal: code ``disk.full``.
     """
-    free = shutil.disk_usage(path.parent).free
-    if needed > free:
+    disk = shutil.disk_usage(path.parent)
+    left = min(LEFT_FREE, disk.total // 16)
+    if needed + left > disk.free:
         raise Refusal(
             "disk.full",
-            f"no space for {path.name}",
+            f"the disk is full: no space for {path.name}",
             where=str(path.parent),
-            found=f"{free} bytes free",
-            allowed=f"at least {needed} bytes free",
+            found=f"{disk.free} bytes free",
+            allowed=f"at least {needed + left} bytes free",
             status=500,
             exit_code=EXIT_OTHER,
         )
