@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from bankml.cli.bench import options
+from bankml.cli.values import TEXT
 
 if TYPE_CHECKING:
     from bankml.core.bench.kernels import Cell, Report
 
 
 @click.command("kernels")
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="A weight type, such as Q4_K; repeatable.  [default: all]")
+@click.option(
+    "--type", "types", metavar="TYPE", type=TEXT, multiple=True, help="A weight type, such as Q4_K; repeatable.  [default: all]"
+)
 @click.option("-r", "--rounds", type=options.POSITIVE, default=7, show_default=True, help="Repetitions.")
 @click.option("--threads", "counts", type=options.POSITIVE, multiple=True, help="Worker threads; repeatable.  [default: 1 and 2]")
 @click.option("--rows", type=options.POSITIVE, default=12288, show_default=True, help="Rows of the matrix.")
@@ -30,7 +33,7 @@ def bench_kernels(
     counts: tuple[int, ...],
     rows: int,
     k: int,
-    reference_dir: str | None,
+    reference_dir: Path | None,
     as_json: bool,
     plot_file: Path | None,
 ) -> None:

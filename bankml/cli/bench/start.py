@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bankml.cli.bench import options
+from bankml.cli.values import MODEL
 
 if TYPE_CHECKING:
     from bankml.core.bench.start import Start
 
 
 @click.command("start")
-@click.argument("model", required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option("--ctx", type=options.POSITIVE, default=4096, show_default=True, help="KV cells.")
 @click.option("-r", "--rounds", type=options.POSITIVE, default=3, show_default=True, help="Repetitions.")
 @click.option("--cold", is_flag=True, help="Measure a start without compiled kernels, too.")
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 @options.reference
 @options.as_json
 def bench_start(
-    model: str | None, ctx: int, rounds: int, cold: bool, threads: int, reference_dir: str | None, as_json: bool
+    model: str | None, ctx: int, rounds: int, cold: bool, threads: int, reference_dir: Path | None, as_json: bool
 ) -> None:
     """Measure the time from a new process to its first token, and the memory that it holds.
 

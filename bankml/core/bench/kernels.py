@@ -151,12 +151,19 @@ def measure_kernels(
             without a reference, blocks come from a fixed stream.
 
     Raises:
-        Refusal: an unknown type; outputs that differ from the reference's (``bench.differs``): a speed of other bits is none.
+        Refusal: an unknown type; a row that is not whole blocks; outputs that differ from the reference's (``bench.differs``):
+            a speed of other bits is none.
     """
     unknown = [name for name in types if name not in type_names()]
     if unknown:
         raise Refusal("bench.type", "bankml has no kernel for this type", found=unknown[0], allowed=", ".join(type_names()))
     rows_, k = shape
+    for name in types:
+        block = TYPES[TYPE_IDS[name]].block
+        if k % block:
+            raise Refusal(
+                "bench.columns", f"a row of {name} is whole blocks", found=f"{k} weights", allowed=f"a multiple of {block}"
+            )
     source = "real, by the reference's quantizer" if real is not None and reference is not None else "a fixed stream"
     report = Report(rows_, k, source, rounds, reference=reference.facts() if reference is not None else None)
     report.memory = {count: memory_read(count) for count in threads}

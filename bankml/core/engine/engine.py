@@ -102,9 +102,10 @@ class Engine:
         from bankml.core.model.plan import plan
         from bankml.core.text.tokenizer import Tokenizer
 
-        if n_ctx < 0:
+        if not 0 <= n_ctx < 1 << 31:
+            found, allowed = str(n_ctx), "0 to 2147483647"
             raise Refusal(
-                "engine.ctx", "the context is not a number of tokens", found=str(n_ctx), allowed="0 or more", exit_code=EXIT_OTHER
+                "engine.ctx", "the context is not a number of tokens", found=found, allowed=allowed, exit_code=EXIT_OTHER
             )
         gguf = GgufFile.open(path)
         try:
