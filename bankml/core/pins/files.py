@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from bankml.core.gguf.writer import replace_file
 from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.kernels import trust
 
 
 def unreadable(path: Path, error: OSError, verb: str = "read") -> Refusal:
@@ -39,7 +40,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Put ``data`` under ``path``: a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    trust.make(path.parent)
     replace_file(path, lambda out: _write_all(out, data))
 
 
@@ -49,7 +50,7 @@ def _write_all(out: BinaryIO, data: bytes) -> None:
 
 def place(finished: Path, final: Path) -> None:
     """Give a finished file its final name, in one step even when it lies on another file system."""
-    final.parent.mkdir(parents=True, exist_ok=True)
+    trust.make(final.parent)
     with finished.open("rb") as file:
         os.fsync(file.fileno())
         try:
