@@ -91,7 +91,7 @@ class Engine:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
 
         ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
-        ``inexact`` opens it even where a function that decides bits is not the reference machine's.
+        ``inexact`` opens it even where a kernel or a function that decides bits is not the reference's.
 
         Raises:
             Refusal: the guard refuses the file, bankml does not play it, the context is no size, or answers would not be exact.
@@ -110,9 +110,11 @@ class Engine:
         try:
             built = plan(gguf)
             asked = n_ctx or built.n_ctx_train
-            matrices = [(gguf.tensors[name].type_id, rows) for name, (rows, _) in built.matrices.items()]
-            compile_kernels(matrices, cache_type, progress)
-            reason = require(inexact)
+            types = {name: gguf.tensors[name].type_id for name in built.matrices}
+            compile_kernels([(types[name], rows) for name, (rows, _) in built.matrices.items()], cache_type, progress)
+            from bankml.core.exact.trials import used_by
+
+            reason = require(inexact, used_by(built, types, cache_type))
             from bankml.core.model.model import Model
 
             tokenizer = Tokenizer.from_gguf(gguf)
