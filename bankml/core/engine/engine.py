@@ -37,6 +37,14 @@ def _suppressed(gguf: GgufFile) -> list[int]:
     return [token for token in tokens if isinstance(token, int)] if isinstance(tokens, list) else []
 
 
+def _require_unchanged(verified: Verified) -> None:
+    """What was loaded must be what was hashed."""
+    from bankml.core.pins.digest import changed
+
+    if verified.identity.changed():
+        raise changed(verified.path.name, "loaded")
+
+
 class Engine:
     """Everything that answers from one file. Make it with :meth:`open`; end it with :meth:`close`.
 
@@ -94,7 +102,8 @@ class Engine:
         ``inexact`` opens it even where a kernel or a function that decides bits is not the reference's.
 
         Raises:
-            Refusal: the guard refuses the file, bankml does not play it, the context is no size, or answers would not be exact.
+            Refusal: the guard refuses the file, bankml does not play it, the context is no size, answers would not be exact, or
+                the file is no longer the one that was verified.
         """
         from bankml.core.exact import require
         from bankml.core.gguf.reader import GgufFile
@@ -126,6 +135,8 @@ class Engine:
                 cache_type=cache_type,
                 progress=progress,
             )
+            if verified is not None:
+                _require_unchanged(verified)
         except BaseException:
             gguf.close()
             raise

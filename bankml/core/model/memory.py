@@ -35,6 +35,11 @@ def _mapped(size: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(block, np.uint8)
 
 
+def plain_pages(size: int) -> npt.NDArray[np.uint8]:
+    """Anonymous pages of the usual size for what is copied as it is: large ones may take ten times as long to be had."""
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+
+
 class Arena:
     """Hands out 64-byte aligned pieces of one block; measure first, then allocate in the same order."""
 
