@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--ctx", metavar="N", type=click.IntRange(min=0), default=4096, show_default=True,
               help="Cells of the context; 0 for what the model was trained with.")  # fmt: skip
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), envvar="BANKML_THREADS",
-              help="Threads that compute; all cores without it.")  # fmt: skip
+              help="Threads that compute; without it one for each processor that may be used.")  # fmt: skip
 @click.option("--llama-threads", metavar="N", type=click.IntRange(min=1, max=512), default=3, show_default=True,
               envvar="BANKML_LLAMA_THREADS", help="llama-server's -t whose bits long answers have.")  # fmt: skip
 @click.option("--cache-type", type=click.Choice(["f16", "q8_0"]), default="f16", show_default=True, envvar="BANKML_CACHE_TYPE",

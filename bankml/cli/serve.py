@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     envvar="BANKML_THREADS",
     metavar="N",
-    help="Threads that compute; all cores without it.",
+    help="Threads that compute; without it one for each processor that may be used.",
 )
 @click.option(
     "--llama-threads",

@@ -326,9 +326,9 @@ def _weights(name: str, rows_: int, k: int, values: Floats | None, ggml: Ggml | 
     """Rows x k weights in a type: some rows, again and again, for what a product costs does not depend on them."""
     some = min(_DISTINCT_ROWS, rows_)
     if values is None or ggml is None:
-        from bankml.core.oracle.kinds import _stream
+        from bankml.core.exact import stream
 
-        part = _stream.weights(name, some, k, 0, edges=False)
+        part = stream.weights(name, some, k, 0, edges=False)
     else:
         part = ggml.quantized_rows(TYPE_IDS[name], values[:some, :k])
     whole: Bytes = np.ascontiguousarray(np.tile(part.reshape(some, -1), (-(-rows_ // some), 1))[:rows_]).reshape(-1)
@@ -339,14 +339,14 @@ def real_rows(path: Any, k: int = K) -> Callable[[int], Floats]:
     """Rows of `k` real weights: the embedding of a model, row after row in one line, cut anew."""
 
     def rows_of(count: int) -> Floats:
+        from bankml.core.exact import products
         from bankml.core.gguf.reader import GgufFile
-        from bankml.core.oracle.kinds import _ours
 
         with GgufFile.open(path) as gguf:
             tensor = gguf.tensors["token_embd.weight"]
             width, there = tensor.dims[0], tensor.dims[1]
             wanted = min(there, -(-count * k // width))
-            held = _ours.Held(tensor.type_id, gguf.data(tensor.name), there, width)
+            held = products.Held(tensor.type_id, gguf.data(tensor.name), there, width)
             flat = held.dequantized(0, wanted).reshape(-1)
         return np.resize(flat, (count, k))
 

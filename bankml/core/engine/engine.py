@@ -37,6 +37,14 @@ def _suppressed(gguf: GgufFile) -> list[int]:
     return [token for token in tokens if isinstance(token, int)] if isinstance(tokens, list) else []
 
 
+def _require_unchanged(verified: Verified) -> None:
+    """What was loaded must be what was hashed."""
+    from bankml.core.pins.digest import changed
+
+    if verified.identity.changed():
+        raise changed(verified.path.name, "loaded")
+
+
 class Engine:
     """Everything that answers from one file. Make it with :meth:`open`; end it with :meth:`close`.
 
@@ -91,10 +99,11 @@ class Engine:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
 
         ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
-        ``inexact`` opens it even where a function that decides bits is not the reference machine's.
+        ``inexact`` opens it even where a kernel or a function that decides bits is not the reference's.
 
         Raises:
-            Refusal: the guard refuses the file, bankml does not play it, the context is no size, or answers would not be exact.
+            Refusal: the guard refuses the file, bankml does not play it, the context is no size, answers would not be exact, or
+                the file is no longer the one that was verified.
         """
         from bankml.core.exact import require
         from bankml.core.gguf.reader import GgufFile
@@ -111,9 +120,11 @@ class Engine:
         try:
             built = plan(gguf)
             asked = n_ctx or built.n_ctx_train
-            matrices = [(gguf.tensors[name].type_id, rows) for name, (rows, _) in built.matrices.items()]
-            compile_kernels(matrices, cache_type, progress)
-            reason = require(inexact)
+            types = {name: gguf.tensors[name].type_id for name in built.matrices}
+            compile_kernels([(types[name], rows) for name, (rows, _) in built.matrices.items()], cache_type, progress)
+            from bankml.core.exact.trials import used_by
+
+            reason = require(inexact, used_by(built, types, cache_type))
             from bankml.core.model.model import Model
 
             tokenizer = Tokenizer.from_gguf(gguf)
@@ -125,6 +136,8 @@ class Engine:
                 cache_type=cache_type,
                 progress=progress,
             )
+            if verified is not None:
+                _require_unchanged(verified)
         except BaseException:
             gguf.close()
             raise

@@ -29,7 +29,8 @@ from bankml.core.model.plan import Plan, plan
 from bankml.core.model.program import Program
 from bankml.core.refusal import Refusal
 from bankml.kernels import cache_q8, rope
-from bankml.kernels.team import Team, available_cpus
+from bankml.kernels.cpus import available_cpus
+from bankml.kernels.team import Team
 
 CELL_PAD = 256
 _ROPE_STEP = 256
@@ -85,7 +86,7 @@ class Model:
 
         Args:
             n_ctx: tokens of context; 0 means the model's own.
-            threads: worker threads; default all CPUs that this process may use.
+            threads: worker threads; by default as many as processors that this process may use.
             llama_threads: the reference's ``-t``: the spans of split-KV attention.
             cache_type: ``f16``, or ``q8_0``: the reference's ``--cache-type-k q8_0 --cache-type-v q8_0``.
             progress: called with (what, done, total) while weights are packed.

@@ -21,6 +21,7 @@ KINDS: dict[str, str] = {
         "kernels",
         "operations",
         "attention",
+        "start",
         "model",
         "params",
         "sampler",

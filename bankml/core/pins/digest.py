@@ -18,9 +18,9 @@ PIECE = 1 << 20
 _REPORT_EVERY = 16 * PIECE
 
 
-def changed(name: str) -> Refusal:
+def changed(name: str, doing: str = "hashed") -> Refusal:
     """The refusal for a file that was written, replaced or removed under our hands."""
-    return Refusal("pin.changed", f"{name} changed while it was being hashed: refused", status=503)
+    return Refusal("pin.changed", f"{name} changed while it was being {doing}: refused", status=503)
 
 
 def sha256_file(path: Path | str, progress: Progress | None = None) -> str:

@@ -15,6 +15,7 @@ from typing import BinaryIO, TypeVar
 
 from bankml.core.gguf.atomic import replace_file
 from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.kernels import trust
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ def too_large(where: str) -> Refusal:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Put ``data`` under ``path``: a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    trust.make(path.parent)
     replace_file(path, lambda out: _write_all(out, data))
 
 
@@ -108,7 +109,7 @@ def changing(directory: Path) -> Iterator[None]:
 
 def place(finished: Path, final: Path) -> None:
     """Give a finished file its final name, in one step even when it lies on another file system."""
-    final.parent.mkdir(parents=True, exist_ok=True)
+    trust.make(final.parent)
     with finished.open("rb") as file:
         os.fsync(file.fileno())
         try:

@@ -23,6 +23,7 @@ from bankml.core.pins.gate import guarded
 from bankml.core.pins.identity import Identity
 from bankml.core.pins.record import Provenance, find_fork, given_sha256, home_fork, mismatch, pin_of, write_pin
 from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.kernels import trust
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _workplace(name: str) -> Iterator[Path]:
     """The directory of unfinished files, while nobody else fetches the file called ``name``; waits for whoever does."""
     directory = cache_dir() / "partial"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        trust.make(directory)
         lock = (directory / f"{name}.lock").open("w")
     except OSError as error:
         raise disk_refusal(directory, error) from error

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact import stream
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.options import NUMBER, ROWS, Option, Options, declared
 
 if TYPE_CHECKING:
@@ -50,19 +50,19 @@ class Attention:
         ggml = Ggml(reference)
         found = []
         for case in cases(options["seed"], options["shapes"]):
-            rows = _stream.row_digests(_there(ggml, case, *_inputs(case)))
+            rows = stream.row_digests(_there(ggml, case, *_inputs(case)))
             found.append({**case, "answer": rows})
         return {"cases": found}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """bankml's kernel for each case; every row counts."""
-        from bankml.core.oracle.kinds import _ours_attention
+        from bankml.core.exact import attention as ours
 
         tally = Tally()
         for case in body["cases"]:
             q, k, v = _inputs(case)
-            out = _ours_attention.attend(q, k, v, case["position"], case["threads"], scale_of(case))
-            for row, (mine, theirs) in enumerate(zip(_stream.row_digests(out), case["answer"], strict=True)):
+            out = ours.attend(q, k, v, case["position"], case["threads"], scale_of(case))
+            for row, (mine, theirs) in enumerate(zip(stream.row_digests(out), case["answer"], strict=True)):
                 where = f"{case['rows']} rows at {case['position']}, {case['heads']} heads of {case['dim']}"
                 tally.count(mine == theirs, f"{where}, {case['threads']} threads, {case['spread']}: row {row}")
         return tally
@@ -109,9 +109,9 @@ def _inputs(case: Case) -> tuple[Floats, Halves, Halves]:
     """Queries float32[rows, heads, dim]; keys and values half[kv_heads, padded cells, dim], the unused cells filled too."""
     rows, dim, heads, kv_heads, seed = (case[name] for name in ("rows", "dim", "heads", "kv_heads", "seed"))
     cells = padded(case)
-    q = _stream.plain(rows * heads * dim, 3 * seed).reshape(rows, heads, dim)
-    k = _stream.plain(kv_heads * cells * dim, 3 * seed + 1).reshape(kv_heads, cells, dim)
-    v = _stream.plain(kv_heads * cells * dim, 3 * seed + 2).reshape(kv_heads, cells, dim)
+    q = stream.plain(rows * heads * dim, 3 * seed).reshape(rows, heads, dim)
+    k = stream.plain(kv_heads * cells * dim, 3 * seed + 1).reshape(kv_heads, cells, dim)
+    v = stream.plain(kv_heads * cells * dim, 3 * seed + 2).reshape(kv_heads, cells, dim)
     if case["spread"] == "rising":
         # Scores that mostly grow along the cells: a new maximum at nearly every one.
         q = np.abs(q) + np.float32(0.5)

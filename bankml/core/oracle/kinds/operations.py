@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact import stream
+from bankml.core.exact.stream import uniform_bits
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds import _stream
-from bankml.core.oracle.kinds.sampler import uniform_bits
 from bankml.core.oracle.options import NUMBER, Option, Options, declared
 
 if TYPE_CHECKING:
@@ -52,25 +52,25 @@ class Operations:
         }
         return {
             "cases": [
-                {**case, "answer": _stream.row_digests(there[case["operation"]](ggml, case))} for case in cases(options["seed"])
+                {**case, "answer": stream.row_digests(there[case["operation"]](ggml, case))} for case in cases(options["seed"])
             ]
         }
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """bankml's kernel for each case; a row, a position, or eight values of the sweep count one."""
-        from bankml.core.oracle.kinds import _ours_operations as ours
+        from bankml.core.exact import operations as ours
 
         here: dict[str, Callable[[Case], Floats]] = {
             "rms_norm": lambda case: ours.rms_norm(norm_rows(case), case["epsilon"], norm_weight(case)),
             "rope": lambda case: ours.rope(
-                rope_rows(case), rope_positions(case), rope_factors(case), neox=case["neox"], **_yarn(case)
+                rope_rows(case), rope_positions(case), rope_factors(case), neox=case["neox"], yarn=_yarn(case)
             ),
             "swiglu": lambda case: _by_lanes(ours.swiglu(*gate_and_up(case))),
             "get_rows": lambda case: ours.get_rows(case["type"], embedding(case), case["rows"], case["k"], wanted_rows(case)),
         }
         tally = Tally()
         for case in body["cases"]:
-            found = _stream.row_digests(here[case["operation"]](case))
+            found = stream.row_digests(here[case["operation"]](case))
             asked = {name: value for name, value in case.items() if name != "answer"}
             for number, (mine, theirs) in enumerate(zip(found, case["answer"], strict=True)):
                 tally.count(mine == theirs, f"{asked}: row {number}")
@@ -113,13 +113,13 @@ def cases(seed: int) -> Iterator[Case]:
 # --- inputs
 def norm_rows(case: Case) -> Floats:
     """A row of each shape."""
-    shapes = (*_stream.ROW_SHAPES, "huge")
-    return np.stack([_stream.activations(shape, case["k"], case["seed"] + j) for j, shape in enumerate(shapes)])
+    shapes = (*stream.ROW_SHAPES, "huge")
+    return np.stack([stream.activations(shape, case["k"], case["seed"] + j) for j, shape in enumerate(shapes)])
 
 
 def norm_weight(case: Case) -> Floats | None:
     """The norm's weights, or None."""
-    return _stream.plain(case["k"], case["seed"] + 999) if case["weighted"] else None
+    return stream.plain(case["k"], case["seed"] + 999) if case["weighted"] else None
 
 
 def rope_positions(case: Case) -> npt.NDArray[np.int32]:
@@ -130,7 +130,7 @@ def rope_positions(case: Case) -> npt.NDArray[np.int32]:
 def rope_rows(case: Case) -> Floats:
     """float32[positions, heads, dims]."""
     shape = (len(rope_positions(case)), _HEADS, case["dims"])
-    return _stream.plain(int(np.prod(shape)), case["seed"]).reshape(shape)
+    return stream.plain(int(np.prod(shape)), case["seed"]).reshape(shape)
 
 
 def rope_factors(case: Case) -> Floats | None:
@@ -144,9 +144,9 @@ def rope_factors(case: Case) -> Floats | None:
 def gate_and_up(case: Case) -> tuple[Floats, Floats]:
     """Gate and up, float32[n]: the sweep runs evenly over -120 to 120 and ends with edges."""
     n = case["n"]
-    up = _stream.plain(n, 2 * case["seed"] + 1)
+    up = stream.plain(n, 2 * case["seed"] + 1)
     if not case["sweep"]:
-        return _stream.activations("outliers", n, 2 * case["seed"]), up
+        return stream.activations("outliers", n, 2 * case["seed"]), up
     edges = np.array(
         [0.0, -0.0, np.inf, -np.inf, 2.0**-149, -(2.0**-149), 2.0**-126, 87.0, 88.0, 88.72283, 88.72284, 88.8, 89.0, -87.33655,
          -87.33654, -88.0, -103.97, -103.98, -104.0, 127.0, 128.0, -150.0, 1e30, -1e30],
@@ -159,7 +159,7 @@ def gate_and_up(case: Case) -> tuple[Floats, Floats]:
 
 def embedding(case: Case) -> npt.NDArray[np.uint8]:
     """The embedding's file bytes."""
-    return _stream.weights(case["type"], case["rows"], case["k"], case["seed"], edges=True)
+    return stream.weights(case["type"], case["rows"], case["k"], case["seed"], edges=True)
 
 
 def wanted_rows(case: Case) -> npt.NDArray[np.int64]:
