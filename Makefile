@@ -32,6 +32,7 @@ check: $(VENV)/.check ## Lint, types, shell syntax, licence headers, docs in ste
 	$(BIN)/python scripts/check_imports.py
 	$(BIN)/python scripts/check_places.py
 	$(BIN)/python scripts/command_help.py --check
+	$(BIN)/python scripts/key_table.py --check
 
 bench: $(VENV)/.run ## Measure speed; against the reference where `make reference` was run.
 	$(BIN)/bankml bench model $(addprefix --reference ,$(BEST)) $(ARGS)
@@ -43,8 +44,9 @@ reference: $(VENV)/.run ## Build llama.cpp b11192, which oracles and benchmarks 
 gate: $(VENV)/.test $(VENV)/.check ## The release gate: checks, tests, fresh oracles, benchmarks, a report.
 	VENV=$(VENV) testing/release_gate.sh $(ARGS)
 
-docs: $(VENV)/.check ## Write docs/commands.md from the commands' help.
+docs: $(VENV)/.check ## Write docs/commands.md and docs/keys.md from the code.
 	$(BIN)/python scripts/command_help.py
+	$(BIN)/python scripts/key_table.py
 
 clean: ## Remove .venv and every cache; models and the reference stay.
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -128,6 +128,7 @@ class Engine:
             from bankml.core.model.model import Model
 
             tokenizer = Tokenizer.from_gguf(gguf)
+            tokenizer.require_ends()
             model = Model.load(
                 gguf,
                 n_ctx=-(-asked // _PADDING) * _PADDING,

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bankml.core.gguf import metadata, spans
+from bankml.core.gguf import key_types, metadata, spans
 from bankml.core.gguf.file import FileBytes
 from bankml.core.gguf.header import Buffer, Header, Truncated
 from bankml.core.gguf.metadata import Shape
 from bankml.core.gguf.parse import parse_header
+from bankml.core.gguf.split import split_part
 from bankml.core.gguf.types import type_name
 from bankml.core.refusal import Refusal
 
@@ -148,15 +149,17 @@ def _reasons(header: Header, shape: Shape, engine: str, size: int | None, name: 
     yield from metadata.label_refusals(header, engine, name)
     yield from spans.type_refusals(header, engine)
     yield from metadata.shape_refusals(shape)
-    yield from metadata.type_refusals(header)
+    yield from key_types.type_refusals(header)
     yield from metadata.vocabulary_refusals(header)
+    yield from metadata.tensor_extra_refusals(header)
+    yield from metadata.sampling_refusals(header)
     yield from spans.span_refusals(header, size)
 
 
 def _notes(header: Header, size: int | None) -> Iterator[str]:
-    parts = header.integer("split.count")
-    if parts is not None and parts > 1:
-        yield f"one of {parts} files of a split model: the others are not judged with it"
+    part = split_part(header)
+    if part is not None:
+        yield f"{part}: the others are not judged with it"
     if not header.tensors:
         yield "no tensors: a vocabulary or metadata only"
     behind = max(0, size - spans.data_end(header)) if size is not None else 0

@@ -227,14 +227,16 @@ class Model:
 
 def corr_dims(dims: int, n_ctx_orig: int, base: float, beta_fast: float, beta_slow: float) -> tuple[float, float]:
     """First and last pair of YaRN's ramp. Source: ggml_rope_yarn_corr_dims, ggml.c."""
+    f32 = np.float32
 
-    def dim(rotations: float) -> float:
-        f32 = np.float32
-        inner = f32(f32(n_ctx_orig) / f32(f32(rotations) * f32(2) * f32(math.pi)))
-        top = f32(f32(dims) * rope.logf_of(inner))
-        return float(f32(top / f32(f32(2) * rope.logf_of(f32(base)))))
+    def dim(rotations: float) -> np.float32:
+        turns = f32(n_ctx_orig) / (f32(rotations) * f32(2) * f32(math.pi))
+        return f32(f32(f32(dims) * rope.logf_of(turns)) / (f32(2) * rope.logf_of(f32(base))))
 
-    return max(0.0, math.floor(dim(beta_fast))), min(float(dims - 1), math.ceil(dim(beta_slow)))
+    # The logarithm of a base of 1 is 0, and the bounds are infinite, as in C.
+    with np.errstate(all="ignore"):
+        start, end = np.floor(dim(beta_fast)), np.ceil(dim(beta_slow))
+    return float(0.0 if start < 0 else start), float(dims - 1 if dims - 1 < end else end)
 
 
 def yarn_magnitude(freq_scale: float) -> np.float32:

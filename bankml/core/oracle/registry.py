@@ -15,6 +15,7 @@ KINDS: dict[str, str] = {
     name: f"{_ROOM}.{name}:KIND"
     for name in (
         "guard",
+        "keys",
         "tokenizer",
         "template",
         "libm",

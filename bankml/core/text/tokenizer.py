@@ -90,6 +90,16 @@ class Tokenizer:
         """Whether ``add_special`` puts :attr:`eos` after a text."""
         return self.vocab.add_eos
 
+    def require_ends(self) -> None:
+        """Refuse a vocabulary that adds a token which it does not have: llama-server stops at the first prompt.
+
+        Raises:
+            Refusal: ``text.add-special``.
+        """
+        for role, added in (("bos", self.vocab.add_bos), ("eos", self.vocab.add_eos)):
+            if added:
+                self._added(role)
+
     def token_text(self, token: int) -> str:
         """The token as the vocabulary spells it."""
         return self.vocab.tokens[self._checked(token)]

@@ -31,6 +31,8 @@ COLUMNS = (1, 2, 3, 4, 5, 8, 33)
 WILD_COLUMNS = (1, 4, 5, 32)
 REAL_COLUMNS = (1, 2, 3, 5, 28)
 FORMS = ("Q8_0", "Q8_1", "Q8_K", "F16", "BF16")
+_EXPONENT_BYTES = {"MXFP4"}
+"""Types whose block begins with its scale as an exponent in one byte."""
 _ROW_LENGTH = 1024
 _CHUNK = 1 << 22
 
@@ -64,7 +66,8 @@ class Kernels:
         if model is None:
             refuse_idle(self.options, options, ("tensors",), "without a model")
             wild = bool(options["wild"])
-            matrices = list((_wild if wild else _made_up)(_type_names(options["types"]), seed))
+            names = _type_names(options["types"])
+            matrices = list(_wild(names, seed) if wild else [*_made_up(names, seed), *_smallest(names, seed)])
             whole = not options["types"] and not wild
             conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()] if whole else []
             rows = [{**case, "answer": stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)] if whole else []
@@ -142,6 +145,22 @@ def _made_up(names: list[str], seed: int) -> Iterator[Case]:
                 }  # fmt: skip
 
 
+def _smallest(names: list[str], seed: int) -> Iterator[Case]:
+    """Matrices of types whose scale is a power of two in one byte, with the two smallest scales alone: both are subnormal.
+
+    Beside a usual scale they would decide no bit of a product.
+    """
+    for name in sorted(_EXPONENT_BYTES & set(names)):
+        kind = TYPES[TYPE_IDS[name]]
+        for number, (rows, count) in enumerate(((64, 8), (33, 10), (40, 3), (7, 1))):
+            own = seed * 1000 + 100 * number + 57 + kind.id
+            products = [{"columns": n, "seed": own + n, "edges": False} for n in COLUMNS]
+            yield {
+                "type": name, "type_id": kind.id, "rows": rows, "k": count * kind.block, "seed": own, "edges": False,
+                "smallest": True, "products": products,
+            }  # fmt: skip
+
+
 def _wild(names: list[str], seed: int) -> Iterator[Case]:
     for name in names:
         kind = TYPES[TYPE_IDS[name]]
@@ -180,6 +199,7 @@ def _real(model: Path, wanted: str | list[str] | None) -> Iterator[Case]:
 
 def _each(matrices: list[Case], model: Path | None, work: Callable[[Case, Bytes], None]) -> None:
     """Call work(matrix, its file bytes) for each."""
+    work = _rescaled(work)
     made_up = [matrix for matrix in matrices if "tensor" not in matrix]
     for matrix in made_up:
         shape = matrix["type"], matrix["rows"], matrix["k"], matrix["seed"]
@@ -193,6 +213,19 @@ def _each(matrices: list[Case], model: Path | None, work: Callable[[Case, Bytes]
     with GgufFile.open(model) as gguf:
         for matrix in matrices:
             work(matrix, _data(gguf, matrix["tensor"]))
+
+
+def smallest_scales(matrix: Case, data: Bytes) -> Bytes:
+    """The data of a made-up matrix with scales of 0 and 1 alone, where the matrix asks for it; else as they are."""
+    if not matrix.get("smallest"):
+        return data
+    blocks = data.reshape(-1, TYPES[matrix["type_id"]].bytes).copy()
+    blocks[:, 0] &= 1
+    return blocks.reshape(-1)
+
+
+def _rescaled(work: Callable[[Case, Bytes], None]) -> Callable[[Case, Bytes], None]:
+    return lambda matrix, data: work(matrix, smallest_scales(matrix, data))
 
 
 def _data(gguf: GgufFile, name: str) -> Bytes:
