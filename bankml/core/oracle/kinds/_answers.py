@@ -28,7 +28,7 @@ DEFAULT_THREADS = 3
 def record_script(script: list[Step], model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
     """Ask every step of the script of one fresh llama-server, or the ``first`` ones.
 
-    ``ctx``, ``threads`` and ``cache_type`` are options, too.
+    ``ctx``, ``threads``, ``cache_type`` and ``cache_ram`` (MiB) are options, too.
 
     Raises:
         Refusal: no model was named.
@@ -37,11 +37,15 @@ def record_script(script: list[Step], model: Path | None, reference: Reference, 
         raise Refusal("oracle.model", "this kind of oracle needs a model")
     ctx, threads = int(options.get("ctx", DEFAULT_CTX)), int(options.get("threads", DEFAULT_THREADS))
     cache_type = str(options.get("cache_type", "f16"))
-    with reference.server(model, ctx=ctx, threads=threads, extra=cache_arguments(cache_type)) as server:
+    extra, cache_ram = cache_arguments(cache_type), options.get("cache_ram")
+    if cache_ram is not None:
+        extra += ["--cache-ram", str(cache_ram)]
+    with reference.server(model, ctx=ctx, threads=threads, extra=extra) as server:
         return {
             "ctx": ctx,
             "threads": threads,
             "cache_type": cache_type,
+            **({} if cache_ram is None else {"cache_ram": int(cache_ram)}),
             "steps": [{**step, "answer": _ask(server, step)} for step in script[: options.get("first")]],
         }
 
@@ -60,10 +64,12 @@ def compare_script(body: dict[str, Any], model: Path | None) -> Tally:
     if model is None:
         raise Refusal("oracle.model", "the recorded model is not on this machine", hint="`bankml pull` fetches the default one")
     from bankml.core.engine import Engine
+    from bankml.core.engine.prompt_cache import DEFAULT_MIB
 
     tally = Tally()
     cache_type = body.get("cache_type", "f16")
-    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type)
+    cache_ram = body.get("cache_ram", DEFAULT_MIB)
+    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type, cache_ram=cache_ram)
     try:
         for number, step in enumerate(body["steps"]):
             _hold(engine, step, f"step {number}", tally)
