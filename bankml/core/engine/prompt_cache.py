@@ -52,7 +52,7 @@ def ram_mib() -> int:
 
 
 def ram_limit(mib: int | None = None) -> int | None:
-    """The bytes of so many MiB, or of ``ram_mib``: None means no cache, -1 no limit."""
+    """A size in MiB, that of ``ram_mib`` where none is given, in bytes: None means no cache, -1 no limit."""
     mib = ram_mib() if mib is None else mib
     return {0: None, -1: -1}.get(mib, mib * _MIB)
 

@@ -193,7 +193,7 @@ class Model:
         return out
 
     def state_bytes(self, count: int) -> int:
-        """Bytes of llama.cpp's state of a sequence of so many cells: it counts an entry of the host's prompt cache by them.
+        """Bytes of llama.cpp's state of a sequence of `count` cells: it counts an entry of the host's prompt cache by them.
 
         Source: state_seq_get_size, llama-context.cpp; llama_kv_cache::state_write, llama-kv-cache.cpp.
         """
