@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bankml.core.engine.completion import Completion
-from bankml.core.engine.prompt_cache import PromptCache, ram_limit
+from bankml.core.engine.prompt_cache import PromptCache, ram_limit, ram_mib
 from bankml.core.engine.slot import BATCH, Slot
 from bankml.core.engine.turns import Turns
 from bankml.core.refusal import EXIT_OTHER, Refusal
@@ -56,6 +56,7 @@ class Engine:
         defaults: what the file's ``general.sampling.*`` keys say.
         verified: the record of the gate, where there is one.
         inexact: why its answers may not be the reference's; None where they are.
+        cache_ram: MiB of the host's prompt cache, 0 for none, -1 without limit.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Engine:
         n_ctx: int,
         verified: Verified | None = None,
         inexact: str | None = None,
+        cache_ram: int | None = None,
     ) -> None:
         self.gguf = gguf
         self.tokenizer = tokenizer
@@ -77,7 +79,8 @@ class Engine:
         self.inexact = inexact
         self.eog = tokenizer.eog
         self.turns = Turns()
-        limit = ram_limit()
+        self.cache_ram = ram_mib() if cache_ram is None else cache_ram
+        limit = ram_limit(self.cache_ram)
         cache = PromptCache(limit, model.n_ctx) if limit is not None else None
         # The reference cuts batches by the context as it was asked for, before that is rounded up.
         self.slot = Slot(model, cache, min(n_ctx, BATCH))
@@ -94,11 +97,13 @@ class Engine:
         cache_type: CacheType = "f16",
         verified: Verified | None = None,
         inexact: bool = False,
+        cache_ram: int | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Self:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
 
         ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
+        ``cache_ram`` is llama-server's ``--cache-ram`` in MiB; without it ``BANKML_CACHE_RAM`` counts, else its default.
         ``inexact`` opens it even where a kernel or a function that decides bits is not the reference's.
 
         Raises:
@@ -142,7 +147,7 @@ class Engine:
         except BaseException:
             gguf.close()
             raise
-        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason)
+        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason, cache_ram=cache_ram)
 
     @cached_property
     def template(self) -> ChatTemplate:

@@ -18,6 +18,8 @@ from bankml.kernels.q8_0 import FLIP, PACKED
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
 
+EPSILON = 1e-5
+
 
 class Cells:
     """Room for the cells 0, 1, … of one key-value head, in a cache of either type."""
@@ -35,7 +37,7 @@ class Cells:
 
         Args:
             table: address of the cosines and sines of cell 0.
-            norms: weights of the norms ``q_norm`` and ``k_norm`` with the epsilon 1e-5; empty for none.
+            norms: weights of the norms ``q_norm`` and ``k_norm``, with EPSILON; empty for none.
         """
         n, heads, dim = q.shape
         q, k, v = (np.ascontiguousarray(each).copy() for each in (q, k, v))
@@ -49,7 +51,7 @@ class Cells:
             rope.Q: q.ctypes.data, rope.Q_STRIDE: heads * dim, rope.KEYS: k.ctypes.data, rope.KV_STRIDE: dim,
             rope.VALUES: v.ctypes.data, rope.TABLE: table, rope.K_CACHE: self._keys.address, rope.V_CACHE: self._values.address,
             rope.HEADS: heads, rope.KV_HEADS: 1, rope.HEAD_DIM: dim, rope.ROT: rotated, rope.NEOX: int(neox), rope.ROWS: n,
-            rope.ROW_PART: n, rope.CELLS: self.count, rope.EPSILON: float_word(1e-5), cache_q8.K_TURN: turn[0],
+            rope.ROW_PART: n, rope.CELLS: self.count, rope.EPSILON: float_word(EPSILON), cache_q8.K_TURN: turn[0],
             cache_q8.V_TURN: turn[1], cache_q8.SCRATCH: scratch.address,
         }  # fmt: skip
         words |= {{"q_norm": rope.Q_NORM, "k_norm": rope.K_NORM}[name]: block.address for name, block in weights.items()}

@@ -2,7 +2,7 @@
 """What the compiled kernels are asked at a start: small questions to which the record has the reference's answers.
 
 A question is a case: what it is ``of``, and its parameters. ``numbers`` makes what is given, to the reference as to the kernels;
-``evaluate`` asks the entries that the graph points at. There is no NaN among the numbers, as there is none in a good model.
+``evaluate`` asks the entries that the graph points at. A good model has no NaN, nor have the numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bankml.core.exact import operations, stream
 from bankml.core.exact.attention import attend
-from bankml.core.exact.cells import Cells
+from bankml.core.exact.cells import EPSILON, Cells
 from bankml.core.exact.products import Held
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.model.graph import rows_mode
@@ -34,7 +34,6 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = dict[str, npt.NDArray[Any]]
 """A case's numbers by name."""
 
-EPSILON = 1e-5
 _PAD = 256
 _LENGTHS = {1: 320, 32: 320, 64: 320, 128: 384, 256: 512}
 _COLUMNS = (1, 5, 33)

@@ -33,6 +33,7 @@ from bankml.kernels.cpus import available_cpus
 from bankml.kernels.team import Team
 
 CELL_PAD = 256
+_STATE_HEAD, _STATE_LAYER, _STATE_CELL = 24, 24, 12
 _ROPE_STEP = 256
 
 
@@ -191,11 +192,15 @@ class Model:
         out["result_output"] = buffers.logits_block.floats((count, buffers.vocab))[:, : p.n_vocab].copy()
         return out
 
-    @property
-    def cell_bytes(self) -> int:
-        """Bytes that one cell takes over all layers and heads."""
+    def state_bytes(self, count: int) -> int:
+        """Bytes of llama.cpp's state of a sequence of `count` cells: it counts an entry of the host's prompt cache by them.
+
+        Source: state_seq_get_size, llama-context.cpp; llama_kv_cache::state_write, llama-kv-cache.cpp.
+        """
         per_head = sum(head_bytes(self.plan, rope.CELL_BLOCK, self.cache.type, keys) for keys in (True, False))
-        return self.plan.n_layer * self.plan.n_head_kv * per_head // int(rope.CELL_BLOCK)
+        cell = self.plan.n_layer * self.plan.n_head_kv * per_head // int(rope.CELL_BLOCK)
+        # Six words in front; type and row size of each layer's keys and values; position and sequence of each cell.
+        return _STATE_HEAD + self.plan.n_layer * _STATE_LAYER + count * (_STATE_CELL + cell)
 
     def copy_cells(self, count: int) -> list[npt.NDArray[np.uint8]]:
         """Keys and values of the first `count` cells, for `put_cells`."""

@@ -28,6 +28,7 @@ class Origin:
         ctx: cells of the context.
         llama_threads: the reference's thread count whose bits split-KV attention gives.
         cache_type: type of the KV cache.
+        cache_ram: MiB that the host's prompt cache may hold: with the requests before it decides ``cache_n``.
         inexact: why the answers may not have the reference's bits; None where they have.
     """
 
@@ -37,6 +38,7 @@ class Origin:
     ctx: int
     llama_threads: int
     cache_type: str
+    cache_ram: int
     inexact: str | None = None
 
 
@@ -93,6 +95,7 @@ def receipt(
         "llama_threads": origin.llama_threads,
         "cache_type": origin.cache_type,
         "ctx": origin.ctx,
+        "cache_ram": origin.cache_ram,
         "cache_n": cache_n,
         "sampling": sampling,
         **({"reasoning_sha256": text_sha256(reasoning)} if reasoning else {}),

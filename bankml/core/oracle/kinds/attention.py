@@ -45,13 +45,15 @@ class Attention:
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """One graph for each case."""
-        from bankml.core.oracle.kinds._ggml import Ggml
+        from bankml.core.oracle.kinds._ggml import F16, Ggml
 
         ggml = Ggml(reference)
         found = []
         for case in cases(options["seed"], options["shapes"]):
-            rows = stream.row_digests(_there(ggml, case, *_inputs(case)))
-            found.append({**case, "answer": rows})
+            q, k, v = _inputs(case)
+            shape = (padded(case), case["kv_heads"])
+            rows = attend_there(ggml, q, (F16, k), (F16, v), shape, case["position"], case["threads"], scale_of(case))
+            found.append({**case, "answer": stream.row_digests(rows)})
         return {"cases": found}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
@@ -124,25 +126,30 @@ def _inputs(case: Case) -> tuple[Floats, Halves, Halves]:
     return np.ascontiguousarray(q, np.float32), k.astype(np.float16), v.astype(np.float16)
 
 
-def _there(ggml: Ggml, case: Case, q: Floats, k: Halves, v: Halves) -> Floats:
-    """The reference's rows, float32[rows, heads * dim]."""
+def attend_there(
+    ggml: Ggml, q: Floats, keys: tuple[int, npt.NDArray[Any]], values: tuple[int, npt.NDArray[Any]], shape: tuple[int, int],
+    position: int, threads: int, scale: float,
+) -> Floats:  # fmt: skip
+    """Attention of q[rows, heads, dim], the first row in the cell ``position``; float32[rows, heads * dim].
+
+    Args:
+        keys: type id, and [key heads, cells, dim] in that type.
+        values: the same.
+        shape: cells, key heads.
+    """
     from bankml.core.oracle.kinds import _ggml
 
-    rows, cells = case["rows"], padded(case)
-    at = np.arange(cells)[None, :]
-    mask = np.where(at > case["position"] + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0))
+    rows, _, dim = q.shape
+    at = np.arange(shape[0])[None, :]
+    mask = np.where(at > position + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0)).astype(np.float16)
 
     def build(context: Any, tensors: list[int]) -> int:
-        out: int = ggml.call("ggml_flash_attn_ext", context, *tensors, scale_of(case), 0.0, 0.0)
-        return out
+        query, masked, k, v = tensors
+        return int(ggml.call("ggml_flash_attn_ext", context, query, k, v, masked, scale, 0.0, 0.0))
 
-    inputs: list[tuple[int, npt.NDArray[Any]]] = [
-        (_ggml.F32, np.ascontiguousarray(q.transpose(1, 0, 2))),
-        (_ggml.F16, k),
-        (_ggml.F16, v),
-        (_ggml.F16, mask.astype(np.float16)),
-    ]
-    return ggml.compute(build, inputs, case["threads"]).reshape(rows, -1)
+    inputs: list[tuple[int, npt.NDArray[Any]]] = [(_ggml.F32, np.ascontiguousarray(q.transpose(1, 0, 2))), (_ggml.F16, mask)]
+    stored = [(type_id, (dim, *shape), data) for type_id, data in (keys, values)]
+    return ggml.compute(build, inputs, threads, stored).reshape(rows, -1)
 
 
 KIND = Attention()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,11 @@ class Operations:
 
         ggml = Ggml(reference)
         there: dict[str, Callable[[Ggml, Case], Floats]] = {
-            "rms_norm": _rms_norm_there,
-            "rope": _rope_there,
-            "swiglu": _swiglu_there,
+            "rms_norm": lambda ggml, case: norm_there(ggml, norm_rows(case), case["epsilon"], norm_weight(case)),
+            "rope": lambda ggml, case: rope_there(
+                ggml, rope_rows(case), rope_positions(case), rope_factors(case), case["dims"], case["neox"], _yarn(case)
+            ).reshape(len(rope_positions(case)), -1),
+            "swiglu": lambda ggml, case: _by_lanes(swiglu_there(ggml, *gate_and_up(case))),
             "get_rows": _get_rows_there,
         }
         return {
@@ -179,38 +181,44 @@ def _by_lanes(values: Floats) -> Floats:
 
 
 # --- the reference
-def _rms_norm_there(ggml: Ggml, case: Case) -> Floats:
-    weight = norm_weight(case)
+def norm_there(ggml: Ggml, x: Floats, epsilon: float, weight: Floats | None) -> Floats:
+    """Rows of x normed, and multiplied where there are weights."""
 
     def build(context: Any, tensors: list[int]) -> int:
-        out = ggml.call("ggml_rms_norm", context, tensors[0], case["epsilon"])
+        out = ggml.call("ggml_rms_norm", context, tensors[0], epsilon)
         return int(out if weight is None else ggml.call("ggml_mul", context, out, tensors[1]))
 
-    x = norm_rows(case)
     inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x)] if weight is None else [(0, x), (0, weight)]
     return ggml.compute(build, inputs).reshape(x.shape)
 
 
-def _rope_there(ggml: Ggml, case: Case) -> Floats:
-    factors, x = rope_factors(case), rope_rows(case)
-    yarn = (case["base"], case["freq_scale"], case["ext"], case["attn"], 32.0, 1.0)
+def rope_there(
+    ggml: Ggml,
+    x: Floats,
+    positions: npt.NDArray[np.int32],
+    factors: Floats | None,
+    dims: int,
+    neox: bool,
+    yarn: Mapping[str, float],
+) -> Floats:
+    """x[positions, heads, width] with the first `dims` values of each head rotated."""
+    numbers = (yarn["base"], yarn["freq_scale"], yarn["ext"], yarn["attn"], 32.0, 1.0)
 
     def build(context: Any, tensors: list[int]) -> int:
         third = tensors[2] if factors is not None else None
-        mode = 2 if case["neox"] else 0
-        return int(
-            ggml.call("ggml_rope_ext", context, tensors[0], tensors[1], third, case["dims"], mode, case["n_ctx_orig"], *yarn)
-        )
+        shape = (dims, 2 if neox else 0, int(yarn["n_ctx_orig"]))
+        return int(ggml.call("ggml_rope_ext", context, tensors[0], tensors[1], third, *shape, *numbers))
 
-    inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x), (26, rope_positions(case))]
+    inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x), (26, positions)]
     if factors is not None:
         inputs.append((0, factors))
-    return ggml.compute(build, inputs).reshape(len(x), -1)
+    return ggml.compute(build, inputs).reshape(x.shape)
 
 
-def _swiglu_there(ggml: Ggml, case: Case) -> Floats:
-    gate, up = gate_and_up(case)
-    return _by_lanes(ggml.compute(lambda context, t: int(ggml.call("ggml_swiglu_split", context, *t)), [(0, gate), (0, up)]))
+def swiglu_there(ggml: Ggml, gate: Floats, up: Floats) -> Floats:
+    """silu(gate) * up."""
+    found = ggml.compute(lambda context, t: int(ggml.call("ggml_swiglu_split", context, *t)), [(0, gate), (0, up)])
+    return found.reshape(gate.shape)
 
 
 def _get_rows_there(ggml: Ggml, case: Case) -> Floats:

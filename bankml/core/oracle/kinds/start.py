@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.exact import stream, trials
+from bankml.core.exact.cells import EPSILON
 from bankml.core.gguf.types import TYPE_IDS
 from bankml.core.model.graph import turns
 from bankml.core.oracle.kind import Tally
+from bankml.core.oracle.kinds.attention import attend_there
+from bankml.core.oracle.kinds.operations import norm_there, rope_there, swiglu_there
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._ggml import Ggml
@@ -72,51 +75,23 @@ def _product(ggml: Ggml, case: trials.Case, made: trials.Numbers) -> npt.NDArray
 
 def _rows(ggml: Ggml, case: trials.Case, made: trials.Numbers) -> npt.NDArray[np.float32]:
     """The rows before they are formed."""
-    x = made["x"]
     if case["of"] == "norm":
-        return _normed(ggml, x, made["weight"])
-    if case["of"] == "swiglu":
-        found = ggml.compute(lambda context, t: int(ggml.call("ggml_swiglu_split", context, *t)), [(0, x), (0, made["y"])])
-        return found.reshape(x.shape)
-    return x
-
-
-def _normed(ggml: Ggml, x: npt.NDArray[np.float32], weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    def build(context: Any, tensors: list[int]) -> int:
-        normed = ggml.call("ggml_rms_norm", context, tensors[0], trials.EPSILON)
-        return int(ggml.call("ggml_mul", context, normed, tensors[1]))
-
-    return ggml.compute(build, [(0, x), (0, weight)]).reshape(x.shape)
+        return norm_there(ggml, made["x"], EPSILON, made["weight"])
+    return swiglu_there(ggml, made["x"], made["y"]) if case["of"] == "swiglu" else made["x"]
 
 
 def _rope(ggml: Ggml, case: trials.Case, made: trials.Numbers) -> npt.NDArray[Any]:
     """Queries as they are rotated, then keys and values as the cache stores them."""
     rotated = {}
     for name in ("q", "k"):
-        x = made[name]
-        rotated[name] = _rotated(ggml, case, made, _normed(ggml, x, made[f"{name}_norm"]) if case["norms"] else x)
+        x = norm_there(ggml, made[name], EPSILON, made[f"{name}_norm"]) if case["norms"] else made[name]
+        positions = np.arange(trials.POSITION, trials.POSITION + len(x), dtype=np.int32)
+        rotated[name] = rope_there(ggml, x, positions, made.get("factors"), case["dims"], case["neox"], trials.yarn_of(case))
     turn = turns(made["k"].shape[-1]) if case["cache"] == "q8_0" else (0, 0)
     type_id = TYPE_IDS["F16" if case["cache"] == "f16" else "Q8_0"]
     stored = [_turned(ggml, rotated["k"], turn[0]), _turned(ggml, made["v"], turn[1])]
     cells = [ggml.quantized(type_id, row) for each in stored for row in each.reshape(-1, each.shape[-1])]
     return np.concatenate([rotated["q"].reshape(-1).view(np.uint8), *cells])
-
-
-def _rotated(ggml: Ggml, case: trials.Case, made: trials.Numbers, x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    positions = np.arange(trials.POSITION, trials.POSITION + len(x), dtype=np.int32)
-    yarn = trials.yarn_of(case)
-    numbers = (yarn["base"], yarn["freq_scale"], yarn["ext"], yarn["attn"], 32.0, 1.0)
-
-    def build(context: Any, tensors: list[int]) -> int:
-        factors = tensors[2] if case["yarn"] else None
-        mode = 2 if case["neox"] else 0
-        shape = (case["dims"], mode, int(yarn["n_ctx_orig"]))
-        return int(ggml.call("ggml_rope_ext", context, tensors[0], tensors[1], factors, *shape, *numbers))
-
-    inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x), (26, positions)]
-    if case["yarn"]:
-        inputs.append((0, made["factors"]))
-    return ggml.compute(build, inputs).reshape(x.shape)
 
 
 def _turned(ggml: Ggml, x: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float32]:
@@ -138,28 +113,17 @@ def _turned(ggml: Ggml, x: npt.NDArray[np.float32], width: int) -> npt.NDArray[n
 
 
 def _attention(ggml: Ggml, case: trials.Case, made: trials.Numbers) -> npt.NDArray[np.float32]:
-    q, k, v, rows = made["q"], made["k"], made["v"], case["rows"]
-    cells, dim = k.shape[1], case["dim"]
-    at = np.arange(cells)[None, :]
-    mask = np.where(at > case["position"] + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0)).astype(np.float16)
-
-    def build(context: Any, tensors: list[int]) -> int:
-        query, *rest = tensors
-        keys, values, masked = rest if case["cache"] == "f16" else (rest[1], rest[2], rest[0])
-        return int(ggml.call("ggml_flash_attn_ext", context, query, keys, values, masked, trials.scale_of(case), 0.0, 0.0))
-
+    q, k, v = made["q"], made["k"], made["v"]
+    shape, asked = (k.shape[1], len(k)), (case["position"], case.get("threads", 1), trials.scale_of(case))
     if case["cache"] == "f16":
-        inputs = [(0, np.ascontiguousarray(q.transpose(1, 0, 2))), (1, k), (1, v), (1, mask)]
-        return ggml.compute(build, inputs, case["threads"]).reshape(rows, -1)
-    turn = turns(dim)
-    query = np.ascontiguousarray(_turned(ggml, q, turn[0]).transpose(1, 0, 2))
+        return attend_there(ggml, q, (TYPE_IDS["F16"], k), (TYPE_IDS["F16"], v), shape, *asked)
+    turn, type_id = turns(case["dim"]), TYPE_IDS["Q8_0"]
     stored = []
     for each, width in ((k, turn[0]), (v, turn[1])):
-        wide = _turned(ggml, each.astype(np.float32), width)
-        data = np.concatenate([ggml.quantized(TYPE_IDS["Q8_0"], row) for row in wide.reshape(-1, dim)])
-        stored.append((TYPE_IDS["Q8_0"], (dim, cells, 1), data))
-    out = ggml.compute(build, [(0, query), (1, mask)], 1, stored)
-    return _turned(ggml, out.reshape(rows, -1, dim), turn[1]).reshape(rows, -1)
+        wide = _turned(ggml, each.astype(np.float32), width).reshape(-1, case["dim"])
+        stored.append((type_id, np.concatenate([ggml.quantized(type_id, row) for row in wide])))
+    out = attend_there(ggml, _turned(ggml, q, turn[0]), stored[0], stored[1], shape, *asked)
+    return _turned(ggml, out.reshape(len(q), -1, case["dim"]), turn[1]).reshape(len(q), -1)
 
 
 KIND = Start()
