@@ -125,6 +125,12 @@ def test_bench_kernels_takes_a_matrix_of_one_block(capsys):
     assert [cell["weight_bytes"] for cell in json.loads(capsys.readouterr().out)["cells"]] == [34, 34]
 
 
+@pytest.mark.parametrize("columns", ["1", "33", "4097"])
+def test_a_row_that_is_not_whole_blocks_is_refused(capsys, columns):
+    assert main(["bench", "kernels", "--type", "Q8_0", "--rows", "1", "--columns", columns, "-r", "1", "--threads", "1"]) == 2
+    assert "a multiple of 32" in capsys.readouterr().err
+
+
 def test_bench_kernels_refuses_an_unknown_type_and_an_unknown_drawing(capsys, tmp_path):
     assert main(["bench", "kernels", "--type", "Q9"]) == 2
     assert "Q9" in capsys.readouterr().err
