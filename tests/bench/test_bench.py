@@ -2,11 +2,12 @@
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from bankml.cli.main import main
-from bankml.core.bench import process
+from bankml.core.bench import kernels, process, start
 from bankml.core.bench.process import machine_facts, peak_resident_bytes, run_measured
 from bankml.core.bench.samples import Samples
 from bankml.core.refusal import Refusal
@@ -93,6 +94,32 @@ def test_depths_are_measured_one_after_the_other(smollm2, capsys, tmp_path):
             report["bytes_per_token"] * report["tg_tokens_per_second"] / report["memory_read_bytes_per_second"]
         )
     assert drawing.read_bytes().startswith(b"<?xml")
+
+
+def firsts(order, sides):
+    """Which side began each round, where every round has each of them."""
+    rounds = [order[at : at + sides] for at in range(0, len(order), sides)]
+    assert all(len(set(each)) == sides for each in rounds)
+    return [each[0] for each in rounds]
+
+
+def test_the_side_that_begins_a_start_changes_from_round_to_round(smollm2, monkeypatch):
+    order = []
+    monkeypatch.setattr(start, "_our_start", lambda *_: order.append("ours") or (1.0, 2))
+    monkeypatch.setattr(start, "_their_start", lambda *_: order.append("theirs") or (4.0, 2))
+    measured = start.measure_start(smollm2, 256, 1, 4, SimpleNamespace(facts=dict))
+    assert firsts(order[1:], 2) == ["ours", "theirs"] * 2
+    told = measured.as_dict()
+    assert (told["first_token_ratio_samples"], told["resident_bytes_samples"]) == ([0.25] * 4, [2] * 4)
+
+
+def test_the_side_that_begins_a_product_changes_from_round_to_round(monkeypatch):
+    order = []
+    monkeypatch.setattr(kernels, "_fastest", lambda run: run() or 1.0)
+    sides = {name: lambda name=name: order.append(name) for name in ("ours", "theirs", "floor")}
+    seconds = kernels._in_turn(sides, 4)
+    assert firsts(order[3:], 3) == ["ours", "floor"] * 2
+    assert {name: samples.values for name, samples in seconds.items()} == dict.fromkeys(sides, (1.0,) * 4)
 
 
 def test_a_depth_that_is_no_number_is_a_usage_error(capsys):
