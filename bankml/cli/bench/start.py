@@ -51,8 +51,10 @@ def _text(start: Start) -> str:
             start.seconds.text(2),
             *([start.their_seconds.text(2), start.seconds.over(start.their_seconds).text(2)] if start.their_seconds else []),
         ),
-        row("peak memory, MB", options.megabytes(start.resident_bytes), options.megabytes(start.their_resident_bytes)),
+        row(
+            "peak memory, MB", *(each.scaled(1e-6).text(0) for each in (start.resident_bytes, start.their_resident_bytes) if each)
+        ),
     ]
     if start.cold_seconds is not None:
-        lines.append(row("the first start of all, s", f"{start.cold_seconds:.1f}"))
+        lines.append(row("the first start of all, s", start.cold_seconds.text(1)))
     return "\n".join(lines)

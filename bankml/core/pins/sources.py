@@ -123,6 +123,8 @@ def _pull_file(source: str, wanted: str | None, size: int | None, progress: Prog
     name = _model_file_name(path.name)
     if size is not None:
         _hold_size(name, _file_size(path), size)
+    # Its header tells at once what hashing would tell late.
+    guarded(path)
     digest = sha256_file(path, progress)
     if wanted is not None and wanted != digest:
         raise mismatch(name, digest, wanted)
