@@ -6,11 +6,16 @@ import pytest
 from bankml.core.engine import Engine
 from bankml.core.gguf import reader
 from bankml.core.gguf.keys import ARCHITECTURES, KEYS, Here
+from bankml.core.model import architectures
 from bankml.core.oracle.kinds import _keys_models
 from bankml.core.serve.props import model_info, props
 
 ABSENT = {"general.tensor_extra.name"}
 """Read by the guard alone, and only where it is there."""
+
+
+def test_the_table_is_of_the_architectures_that_play():
+    assert set(ARCHITECTURES) == set(architectures.ARCHITECTURES)
 
 
 class Watched(dict):

@@ -59,7 +59,7 @@ class ArchitectureKeys:
             if value is not None and value != harmless:
                 raise Refusal(
                     "model.not-built",
-                    f"bankml has no graph for {name}, which is {key.meaning}",
+                    f"bankml has no graph for this value of {name} ({key.meaning})",
                     where=f"key {name}",
                     found=f"{value!r:.60}",
                     allowed=f"{harmless} or absent",

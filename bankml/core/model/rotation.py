@@ -12,6 +12,7 @@ from bankml.core.model.header import ArchitectureKeys
 BETA_FAST, BETA_SLOW = 32.0, 1.0
 """YaRN's ramp. b11192 reads keys of these names for other architectures only."""
 MAX_ANGLE = 2.0**127
+"""What no angle of the context may reach; single precision ends at twice as much."""
 YARN_GAP = 2.0**-20
 """How near YaRN's divisor may come to 0."""
 
@@ -60,7 +61,7 @@ def read_rope(keys: ArchitectureKeys, dims: int) -> Rope:
 
 
 def _check_finite(keys: ArchitectureKeys, rope: Rope, factor_key: str, factor: float) -> None:
-    """Refuse numbers of which rotated values would be no numbers: b11192 answers noise then, and not always the same."""
+    """Refuse numbers that make a rotated value NaN at some position of the context: b11192's answers mean nothing then."""
     positions = keys.integer("context_length")
     if not rope.freq_base > 0.0 or positions / rope.freq_base >= MAX_ANGLE:
         raise keys.out_of_range("rope.freq_base", rope.freq_base, "above 0, and no angle past single precision")

@@ -71,7 +71,6 @@ def _ask(reference: Reference, path: Path) -> dict[str, Any]:
 
 def main(directory: str) -> None:
     """Answer the lines of stdin."""
-    os.environ["GGML_NO_BACKTRACE"] = "1"
     reference = Reference(Path(directory))
     reference.library("llama")
     for line in sys.stdin:

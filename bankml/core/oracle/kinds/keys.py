@@ -36,7 +36,7 @@ ASKED: tuple[tuple[str, Any], ...] = (
 )
 """What a llama-server with the file is asked."""
 _SHOWN = ("default_generation_settings", "model_ftype", "chat_template", "chat_template_caps", "bos_token", "eos_token")
-_TOLD = ("content", "tokens", "stop_type", "tokens_predicted", "tokens_evaluated", "truncated")
+_ANSWERED = ("content", "tokens", "stop_type", "tokens_predicted", "tokens_evaluated", "truncated")
 
 
 class _Keys:
@@ -124,12 +124,12 @@ def _served(server: ReferenceServer) -> list[list[Any]]:
 def _kept(path: str, status: int, answer: Any) -> list[Any]:
     """The members that the header decides."""
     if status == 200 and path in ("/props", "/completion"):
-        answer = {name: answer.get(name) for name in (_SHOWN if path == "/props" else _TOLD)}
+        answer = {name: answer.get(name) for name in (_SHOWN if path == "/props" else _ANSWERED)}
     return [status, _finite(answer)]
 
 
 def _finite(value: Any) -> Any:
-    """The value with null for each number that is none, as JSON has it."""
+    """The value with null for each number that is not finite, as JSON has it."""
     if isinstance(value, dict):
         return {name: _finite(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -139,18 +139,18 @@ def _finite(value: Any) -> Any:
 
 def _hold(case: dict[str, Any], path: Path, known: dict[str, str], tally: Tally) -> None:
     where = f"{case['arch']} {json.dumps(case['changes'])[:200]}"
-    told = f"the reference {case['verdict']} {case['says']}".rstrip()
+    theirs = f"the reference {case['verdict']} {case['says']}".rstrip()
     answers = case["verdict"] == ANSWERS
     try:
         found = asyncio.run(_app_answers(path)) if case.get("serve") else _model_answers(path, known)
     except Refusal as refusal:
         same = refusal.code == case["refuses"] if "refuses" in case else not answers
-        tally.count(same, f"{where}: {told}, bankml refuses: {refusal.code} {refusal.line()}")
+        tally.count(same, f"{where}: {theirs}, bankml refuses: {refusal.code} {refusal.line()}")
         return
     wanted = {name: case.get(name) for name in found}
     same = answers and "refuses" not in case and found == wanted
     differ = ", ".join(name for name in found if found[name] != wanted[name])
-    tally.count(same, f"{where}: {told}; bankml answers, with other {differ or 'refusals'}")
+    tally.count(same, f"{where}: {theirs}; bankml answers, with other {differ or 'refusals'}")
 
 
 def _model_answers(path: Path, known: dict[str, str]) -> dict[str, Any]:
