@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +82,28 @@ def test_a_file_of_another_folder_is_damage(home: Path, monkeypatch: pytest.Monk
     shutil.copytree(former, store.folder(), dirs_exist_ok=True)
     assert store.has("rope")
     assert store.read("rope") is None
+
+
+def test_all_that_decides_the_machine_code_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llvmlite import binding
+
+    class Features(dict[str, bool]):
+        def flatten(self) -> str:
+            return "+other"
+
+    seen = {store._key()}
+    changes = [
+        (binding, "llvm_version_info", (1, 2, 3)),
+        (binding, "get_host_cpu_name", lambda: "another"),
+        (binding, "get_host_cpu_features", Features),
+        (sys, "implementation", SimpleNamespace(cache_tag="another")),
+        (store, "find_spec", lambda name: None),
+    ]
+    for where, name, value in changes:
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, value)
+            seen.add(store._key())
+    assert len(seen) == 1 + len(changes)
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
