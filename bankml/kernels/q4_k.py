@@ -19,8 +19,9 @@ from . import types
 from .isa import VNNI, W
 from .matmul import finish, part_start
 from .native import compiled, entry, kernel
+from .nibbles import row_first, weight_first
 from .quantize_k import RECORD, D, by_fours, is_wild
-from .simd import ADDR, F32, I8, I16, I32, I64, IW, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
+from .simd import ADDR, F32, I8, I16, I32, I64, IW, Emit, copy2, copy4, f32xw, ld_f16, ld_i64, ld_u8, mk, st_f32, st_i8, tup
 from .super_blocks import (
     add_pairs,
     columns_of,
@@ -62,8 +63,11 @@ def _pair(E, w, ys, p):
     return [add_pairs(E, add_pairs(E, zero(E), low, scales[0]), high, scales[1]) for low, high in sums]
 
 
-def _step(columns, split):
-    """One super-block; the state is the accumulators of all columns, then their sums of minima."""
+def _step(columns, split, times=Emit.mul):
+    """One super-block; the state is the accumulators of all columns, then their sums of minima.
+
+    `times` multiplies two scales; it matters for a wild row alone, as no other has a scale that is NaN.
+    """
 
     def emit(E, state, w, y, stride):
         v = E.untup(state, 2 * columns)
@@ -73,10 +77,10 @@ def _step(columns, split):
         dy = [E.splat_ld(F32, at, D) for at in ys]
         mins = [ld_byte_pairs(E, w, MINIMA + 2 * W * p) for p in range(4)]
         for c, at in enumerate(ys):
-            scale = E.mul(dmin, dy[c])
+            scale = times(E, dmin, dy[c])
             for pairs in [(0,), (1,), (2,), (3,)] if split else [range(4)]:
                 low[c] = E.fma(E.i2f(minima(E, mins, at, pairs)), scale, low[c])
-        scales = [E.mul(d, x) for x in dy]
+        scales = [times(E, d, x) for x in dy]
         totals = [zero(E)] * columns
         for p in range(4):
             separate(E)
@@ -90,7 +94,7 @@ def _step(columns, split):
         return E.tup(acc + low)
 
     state = tup(f32xw, 2 * columns)
-    return mk(f"q4_k_step{columns}", state, (state, ADDR, ADDR, ADDR), emit)
+    return mk(f"q4_k_step{columns}{times.__name__}", state, (state, ADDR, ADDR, ADDR), emit)
 
 
 def _zeros(columns):
@@ -107,6 +111,8 @@ def _result(columns):
 
 _step1, _zeros1, _result1 = _step(1, False), _zeros(1), _result(1)
 _stepn, _zerosn, _resultn = _step(_TILE, True), _zeros(_TILE), _result(_TILE)
+# Of two scales that are NaN the reference keeps the weights' where it multiplies four rows at once, the row's where sixteen.
+_step_of_four, _step_of_sixteen = _step(_TILE, True, weight_first), _step(_TILE, True, row_first)
 
 
 def _four_records(E, _):
@@ -154,6 +160,7 @@ def gemm(args, chunk, thread):
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     by_four = min(last, columns // 4 * 4)
+    sixteens = columns // 16 * 16
     chunk = chunk % parts
     records = _records(0)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
@@ -164,7 +171,10 @@ def gemm(args, chunk, thread):
             if _any_wild(rows, stride, blocks):
                 for b in range(blocks):
                     by_fours(rows + b * RECORD, stride, records)
-                    acc = _stepn(acc, at + b * PACKED, records, RECORD)
+                    if j < sixteens:
+                        acc = _step_of_sixteen(acc, at + b * PACKED, records, RECORD)
+                    else:
+                        acc = _step_of_four(acc, at + b * PACKED, records, RECORD)
             else:
                 for b in range(blocks):
                     acc = _stepn(acc, at + b * PACKED, rows + b * RECORD, stride)

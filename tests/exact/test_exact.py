@@ -146,7 +146,7 @@ def test_inexact_receipts_say_so(smollm2: Path) -> None:
     with Engine.open(smollm2, n_ctx=256, inexact=True) as engine:
         origin = Resident(engine, 3).origin(engine)
     counts = {"prompt_tokens": 1, "completion_tokens": 1, "cache_n": 0, "ttft_ms": 1.0, "wall_ms": 1.0}
-    made = receipt(origin, request=b"{}", text="", sampling={}, **counts)
+    made = receipt(origin, request_sha256="0" * 64, text="", sampling={}, **counts)
     assert made["exact"] is False
     assert made["inexact"].startswith("expf differs")
     assert made["engine"].endswith("not exact here")

@@ -19,7 +19,7 @@ COUNTS: dict[str, Any] = {"prompt_tokens": 1, "completion_tokens": 1, "cache_n":
 def made(path: Path, verified: Verified | None, **options: Any) -> dict[str, Any]:
     with Engine.open(path, n_ctx=256, verified=verified, **options) as engine:
         origin = Resident(engine, 3).origin(engine)
-    return receipt(origin, request=b"{}", text="", sampling={}, **COUNTS)
+    return receipt(origin, request_sha256="0" * 64, text="", sampling={}, **COUNTS)
 
 
 def test_a_file_is_pinned_only_where_a_pin_vouches_for_it(smollm2: Path) -> None:

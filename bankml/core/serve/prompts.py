@@ -61,16 +61,14 @@ def mixed(tokenizer: Tokenizer, content: Any, add_special: bool, parse_special: 
 
 
 def token_id(value: Any) -> int:
-    """A number as nlohmann::json makes it an int32.
+    """A number as nlohmann::json makes it an int32; -1, which is no token, for one beyond 32 bits, whose bits llama-server drops.
 
     Raises:
-        Refusal: not a number (500), or one that does not fit 32 bits, which llama-server would wrap around (400).
+        Refusal: not a number; 500.
     """
     if not isinstance(value, int | float):
         raise server_error(type_error("number", value))
-    if not -(1 << 31) <= value < 1 << 31:
-        raise Refusal("http.token", f"{value} is no token: llama-server would take another number for it", found=str(value))
-    return int(value)
+    return int(value) if -(1 << 31) <= value < 1 << 31 else -1
 
 
 def _one(tokenizer: Tokenizer, prompt: Any) -> array[int]:

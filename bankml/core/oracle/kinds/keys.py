@@ -17,6 +17,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds import _keys_models
 from bankml.core.oracle.kinds._keys_questions import STEPS, digest_of_logits, digest_of_text
 from bankml.core.oracle.kinds._stops import ANSWERS, ask_or_stop
+from bankml.core.oracle.options import Options, declared
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class _Keys:
     checks = "each metadata key: its fallback, its types, values at the edges; the bits of logits, tokens and settings"
     against = "llama_model_load_from_file, llama_decode, llama_tokenize and llama-server"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask about every case: the library in processes of their own, and a llama-server for each that needs one."""

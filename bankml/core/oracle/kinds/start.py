@@ -16,6 +16,7 @@ from bankml.core.model.graph import turns
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds.attention import attend_there
 from bankml.core.oracle.kinds.operations import norm_there, rope_there, swiglu_there
+from bankml.core.oracle.options import Options, declared
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._ggml import Ggml
@@ -31,6 +32,7 @@ class Start:
     checks = "products, embedding rows, row operations, rotations and attention: one small question to each compiled kernel"
     against = "ggml's graphs and row functions on its CPU backend"
     small = True
+    options: Options = declared()
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask the reference every question."""
