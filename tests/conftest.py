@@ -45,6 +45,17 @@ class Answer:
     err: str
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile all kernels with two processes, where a test needs them all: the tests would take twice the time one by one."""
+    if session.config.option.collectonly or not any(item.get_closest_marker("every_kernel") for item in session.items):
+        return
+    from bankml.core.exact.products import TYPE_IDS
+    from bankml.core.model.compile import compile_kernels, compile_seldom
+
+    compile_kernels([(number, rows) for number in TYPE_IDS for rows in (8, 9)], "q8_0")
+    compile_seldom()
+
+
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """The verified SmolLM2-135M-Instruct.Q4_1.gguf, fetched by bankml's own ``pull`` if it is not there yet."""

@@ -39,6 +39,13 @@ class Block:
         return match[1] if match else None
 
     @property
+    def compared_records(self) -> list[Path]:
+        """The committed records that it compares, where it does nothing else."""
+        lines = self.script.splitlines()
+        found = [re.fullmatch(r"bankml oracle compare ((?: ?tests/records/\S+)+)", line) for line in lines]
+        return [ROOT / name for match in found if match for name in match[1].split()] if all(found) else []
+
+    @property
     def with_server(self) -> bool:
         """Whether a server must answer while it runs."""
         return self.mark == SERVER

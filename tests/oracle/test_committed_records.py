@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.exact.products import TYPE_IDS
-from bankml.core.model.compile import compile_kernels, compile_seldom
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.run import compare_record
 from bankml.core.pins import sha256_file
@@ -20,14 +18,8 @@ def smollm2_sha256(smollm2):
     return sha256_file(smollm2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    """Every weight type, compiled by several processes: faster than this one would as it goes."""
-    compile_kernels([(number, rows) for number in TYPE_IDS for rows in (8, 9)], "q8_0")
-    compile_seldom()
-
-
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(RECORDS)) for path in FILES])
+@pytest.mark.every_kernel
 def test_record(path, request):
     record = read_record(path)
     model = None
