@@ -1,35 +1,55 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Imports point one way: cli to core to kernels, and inside core from the outer rooms to the inner ones."""
+"""Imports follow what each room states: ``May import: core.gguf, home.`` at the end of its docstring.
+
+A room is a package or a module with such a statement; what has none belongs to the room around it. A stated name stands for
+that room and those inside it. The statements may not form a circle.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tracked import ROOT
 
-MIDDLE = {"model", "sampling", "constrain", "text", "pins"}
-EVERYONE = {"refusal", "home", "abandon", "json"}
+STATEMENT = re.compile(r"May import: ([\w, .]+)\.$")
+# The front door: the version, and ``python -m bankml``.
+DOORS = {"bankml", "bankml.__main__"}
 
-# What each room of core may import besides itself, EVERYONE and the kernels.
-ROOMS: dict[str, set[str]] = {
-    "refusal": set(),
-    "home": set(),
-    "abandon": set(),
-    "json": set(),
-    # What it asks of the kernels it asks as the graph does.
-    "exact": {"gguf", "model"},
-    "gguf": set(),
-    **{room: {"gguf"} for room in MIDDLE},
-    # A grammar speaks of tokens.
-    "constrain": {"gguf", "text"},
-    "engine": {"gguf", "exact", *MIDDLE},
-    "serve": {"gguf", *MIDDLE, "engine"},
-}
-# Rooms that look at all the others, and that none of the others may import.
-OUTER = {"oracle", "bench", "convert", "create"}
+Rooms = Mapping[str, tuple[str, ...]]
+"""What each room may import, by dotted names without ``bankml.``."""
+
+
+def modules(root: Path) -> Iterator[tuple[str, bool, ast.Module]]:
+    """Dotted name of every module under ``root``, whether it is a package, and its syntax."""
+    for path in sorted((root / "bankml").rglob("*.py")):
+        parts = list(path.relative_to(root).with_suffix("").parts)
+        package = parts[-1] == "__init__"
+        yield ".".join(parts[:-1] if package else parts), package, ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def stated(tree: ast.Module) -> tuple[str, ...] | None:
+    """What a module's docstring says that it may import, or None where it says nothing of it."""
+    match = STATEMENT.search(" ".join((ast.get_docstring(tree) or "").split()))
+    if match is None:
+        return None
+    return () if match[1] == "nothing" else tuple(name.strip() for name in match[1].split(","))
+
+
+def rooms_of(root: Path) -> dict[str, tuple[str, ...]]:
+    """Every room with its statement."""
+    statements = ((name.removeprefix("bankml."), stated(tree)) for name, _, tree in modules(root))
+    return {name: statement for name, statement in statements if statement is not None}
+
+
+def room(name: str, rooms: Rooms) -> str | None:
+    """The innermost room of a dotted name."""
+    parts = name.removeprefix("bankml.").split(".")
+    return next((inner for n in range(len(parts), 0, -1) if (inner := ".".join(parts[:n])) in rooms), None)
 
 
 def imported(tree: ast.Module, package: list[str]) -> Iterator[tuple[int, str]]:
@@ -47,48 +67,68 @@ def imported(tree: ast.Module, package: list[str]) -> Iterator[tuple[int, str]]:
                     yield node.lineno, ".".join([*names, alias.name])
 
 
-def objection(source: str, target: str) -> str | None:
+def objection(source: str, target: str, rooms: Rooms) -> str | None:
     """Why the module ``source`` may not import ``target``, or None."""
-    mine, theirs = source.split("."), target.split(".")
-    layer = mine[1] if len(mine) > 1 else "main"
-    asked = theirs[1] if len(theirs) > 1 else "bankml"
-    if layer == "kernels":
-        return None if asked == "kernels" else "kernels import nothing of bankml"
-    if asked == "cli":
-        return None if layer in {"cli", "main", "__main__"} else "only the command line imports the command line"
-    if asked == "kernels":
-        return None if layer == "core" else "the command line reaches kernels through core"
-    if asked != "core" or layer != "core":
+    mine, theirs = room(source, rooms), room(target, rooms)
+    if source in DOORS or (mine is not None and mine == theirs):
         return None
-    room = mine[2] if len(mine) > 2 else ""
-    wanted = theirs[2] if len(theirs) > 2 else ""
-    if wanted in EVERYONE or wanted in {room, ""}:
+    if mine is None:
+        return "it is in no room"
+    if theirs is None:
+        # The version, or a package that only holds rooms.
         return None
-    if room in OUTER:
+    if any(_covers(allowed, theirs) for allowed in rooms[mine]):
         return None
-    if room not in ROOMS:
-        return f"scripts/check_imports.py does not know the room {room!r}"
-    return None if wanted in ROOMS[room] else f"core/{room} may import {', '.join(sorted(ROOMS[room])) or 'no other room'}"
+    return f"{mine} may import {', '.join(rooms[mine]) or 'no other room'}"
+
+
+def _covers(allowed: str, name: str) -> bool:
+    return name == allowed or name.startswith(f"{allowed}.")
+
+
+def _holds_rooms(name: str, rooms: Rooms) -> bool:
+    return any(_covers(name.removeprefix("bankml."), each) for each in rooms)
+
+
+def circle(rooms: Rooms) -> list[str]:
+    """Rooms whose statements form a circle, or nothing."""
+    below = {
+        name: {other for other in rooms if other != name and any(_covers(each, other) for each in allowed)}
+        for name, allowed in rooms.items()
+    }
+    try:
+        TopologicalSorter(below).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def check(root: Path) -> list[str]:
-    """A line for each import under ``root`` that points the wrong way."""
+    """A line for each import under ``root`` that no statement covers, each statement that nothing needs, and a circle."""
+    rooms = rooms_of(root)
     wrong = []
-    for path in sorted((root / "bankml").rglob("*.py")):
-        parts = list(path.relative_to(root).with_suffix("").parts)
-        package = parts[:-1]
-        source = ".".join(package if parts[-1] == "__init__" else parts)
-        for line, target in imported(ast.parse(path.read_text(encoding="utf-8"), str(path)), package):
-            reason = objection(source, target)
+    used: set[tuple[str, str]] = set()
+    for name, package, tree in modules(root):
+        if room(name, rooms) is None and name not in DOORS and not _holds_rooms(name, rooms):
+            wrong.append(f"{name}: no docstring around it says what it may import")
+        parts = name.split(".")
+        for line, target in imported(tree, parts if package else parts[:-1]):
+            mine, theirs = room(name, rooms), room(target, rooms)
+            used |= {(mine or "", each) for each in rooms.get(mine or "", ()) if _covers(each, theirs or "")}
+            reason = objection(name, target, rooms)
             if reason:
-                wrong.append(f"{path.relative_to(root)}:{line}: imports {target}: {reason}")
-    return wrong
+                wrong.append(f"{name}:{line}: imports {target}: {reason}")
+    wrong += [
+        f"{name}: states {each} and imports nothing of it" for name in rooms for each in rooms[name] if (name, each) not in used
+    ]
+    around = circle(rooms)
+    return [*wrong, *([f"the rooms form a circle: {' -> '.join(around)}"] if around else [])]
 
 
 def main() -> int:
-    """Print the imports that point the wrong way; returns 1 when there are any."""
+    """Print the imports that no statement covers; returns 1 when there are any."""
     wrong = check(ROOT)
-    print("\n".join([*wrong, f"imports that point the wrong way: {len(wrong) or 'none'}"]))
+    print("\n".join([*wrong, f"imports against what the rooms state: {len(wrong) or 'none'}"]))
     return 1 if wrong else 0
 
 

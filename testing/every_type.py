@@ -33,7 +33,7 @@ from bankml.core.gguf.types import type_name
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.reference import Reference
 from bankml.core.oracle.run import compare_record, make_record
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 TYPES = (
     "Q1_0", "Q4_0", "Q4_1", "MXFP4_MOE", "Q5_0", "Q5_1", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ1_S", "IQ1_M",

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from bankml.core.bench.process import machine_facts
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import Refusal
 from bankml.kernels.isa import TIER
+from bankml.refusal import Refusal
 
 LIBRARIES = ("numpy", "numba", "llvmlite", "starlette", "uvicorn", "click")
 

@@ -11,7 +11,7 @@ import click
 from bankml.cli.inputs import read_stdin
 from bankml.cli.output import to_json
 from bankml.cli.values import MODEL, TEXT
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 
 @click.command("detokenize", context_settings={"ignore_unknown_options": True})

@@ -154,7 +154,7 @@ class _Begun:
 def _schema(path: Path | None) -> dict[str, Any] | None:
     """The schema in a file."""
     from bankml.core.constrain import json_text
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     if path is None:
         return None
@@ -184,7 +184,7 @@ def _open(
     from bankml.core.engine import Engine
     from bankml.core.model.compile import load_ahead
     from bankml.core.pins import measure, resolve_model, verify
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     path = resolve_model(model)
     load_ahead()
@@ -241,8 +241,8 @@ def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _
 
 def _chat(engine: Engine, messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> Chat:
     from bankml.core.engine.chat import ready, rendered
-    from bankml.core.refusal import Refusal
     from bankml.core.text.template_request import read_request
+    from bankml.refusal import Refusal
 
     wanted = {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
     made = ready(engine, rendered(engine, read_request({"messages": messages, **wanted})))
@@ -268,7 +268,7 @@ def _content(chat: Chat) -> Content:
 
 def _check_biases(sampling: dict[str, Any], engine: Engine) -> None:
     """A request passes over a token that does not exist; here it is a slip."""
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     for token, _ in sampling.get("logit_bias", ()):
         if token >= engine.tokenizer.n_vocab:

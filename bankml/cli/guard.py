@@ -8,7 +8,7 @@ import json
 import click
 
 from bankml.cli.values import MODEL, TEXT
-from bankml.core.refusal import EXIT_OTHER, printable
+from bankml.refusal import EXIT_OTHER, printable
 
 
 @click.command("guard", short_help="Judge a GGUF file by its header alone.")

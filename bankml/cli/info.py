@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bankml.cli.values import MODEL
-from bankml.core.refusal import printable
+from bankml.refusal import printable
 
 if TYPE_CHECKING:
     from bankml.core.engine.about import About

@@ -15,7 +15,7 @@ import click
 
 from bankml import __version__
 from bankml.cli import streams
-from bankml.core.refusal import EXIT_OTHER, Refusal, printable
+from bankml.refusal import EXIT_OTHER, Refusal, printable
 
 EXIT_STOPPED = 130
 

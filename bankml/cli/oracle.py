@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bankml.cli.values import FILE, MODEL, TEXT
-from bankml.core.refusal import EXIT_OTHER
+from bankml.refusal import EXIT_OTHER
 
 
 @click.group("oracle")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from bankml.cli.values import FILE, TEXT
-from bankml.core.refusal import EXIT_REFUSED, Refusal
+from bankml.refusal import EXIT_REFUSED, Refusal
 
 
 @click.command("pin")

@@ -31,7 +31,7 @@ def model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> 
 
 def _names_model(word: str) -> bool:
     from bankml.core.pins import resolve_model
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     try:
         return resolve_model(word).is_file()
@@ -72,7 +72,7 @@ def _piped() -> bytes:
 
 
 def _read_messages(path: Path) -> list[dict[str, Any]]:
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     where = "stdin" if str(path) == "-" else str(path)
     text = utf8(read_named(path), "generate.utf8", where)

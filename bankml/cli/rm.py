@@ -9,7 +9,7 @@ import sys
 import click
 
 from bankml.cli.values import MODEL
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 
 @click.command("rm")

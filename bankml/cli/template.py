@@ -78,7 +78,7 @@ def _template(model: str | None, file: Path | None, now: datetime | None) -> Cha
 
 
 def _answers(template: ChatTemplate, now: datetime | None) -> Iterator[dict[str, Any]]:
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     for number, line in enumerate(stdin_lines(), 1):
         if not line.strip():
@@ -92,8 +92,8 @@ def _answers(template: ChatTemplate, now: datetime | None) -> Iterator[dict[str,
 
 
 def _parse(text: bytes, where: str) -> Any:
-    from bankml.core.refusal import Refusal
     from bankml.core.text.messages import loads
+    from bankml.refusal import Refusal
 
     try:
         return loads(text.decode("utf-8"))

@@ -21,7 +21,7 @@ def utf8(data: bytes, code: str, where: str) -> str:
     Raises:
         Refusal: ``code``: they are not UTF-8; it names the first byte that is wrong.
     """
-    from bankml.core.refusal import Refusal
+    from bankml.refusal import Refusal
 
     try:
         return data.decode("utf-8")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Lets long work end early: it asks now and then whether anybody still wants its result."""
+"""Lets long work end early: it asks now and then whether anybody still wants its result.
+
+May import: nothing.
+"""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ _C_TYPES: dict[str, Any] = {
     "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "intp": ctypes.c_ssize_t, "float32": ctypes.c_float,
     "float64": ctypes.c_double,
 }  # fmt: skip
+PACKAGE = "bankml.kernels."
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
 _entries: dict[str, dict[str, Compiled]] = {}
@@ -55,8 +56,8 @@ class Compiled:
 
     @property
     def module(self) -> str:
-        """The last part of its module's name."""
-        return self.__module__.rpartition(".")[2]
+        """Its module's name, below that of the kernels."""
+        return self.__module__.removeprefix(PACKAGE)
 
     @property
     def is_entry(self) -> bool:
@@ -166,7 +167,7 @@ def kernel(function: Callable[..., Any]) -> Compiled:
 
 
 def entries(module: str) -> list[Compiled]:
-    """The entries of an imported module of kernels, by the last part of its name."""
+    """The entries of an imported module of kernels, by its dotted name."""
     return list(_entries.get(module, {}).values())
 
 
@@ -186,7 +187,7 @@ def _load(function: Compiled) -> int:
             if function.is_entry:
                 name, together = function.module, entries(function.module)
             # The store's folder is one of these kernels' sources: what others write is not kept.
-            kept = function.__module__.startswith("bankml.kernels.")
+            kept = function.__module__.startswith(PACKAGE)
             code = store.read(name) if kept else None
             symbols = [each.symbol for each in together]
             if code is None or elf.objection(code, symbols) is not None:
@@ -228,5 +229,5 @@ def _link(code: bytes, symbols: Iterable[str]) -> None:
 
 
 def module_named(name: str) -> Any:
-    """The module of kernels of this name, imported."""
-    return sys.modules.get(f"bankml.kernels.{name}") or importlib.import_module(f"bankml.kernels.{name}")
+    """The module of kernels of this dotted name, imported."""
+    return sys.modules.get(PACKAGE + name) or importlib.import_module(PACKAGE + name)

@@ -18,18 +18,13 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from bankml import home
+
 from . import folders, trust
 
 _SEAL_BYTES = 32
-_places: list[Path] = []
 _unkept: dict[str, bytes] = {}
 _warned: list[str] = []
-
-
-def place(cache: Path) -> None:
-    """Say where folders of compiled kernels live: in ``kernels`` of the home's cache folder; the first call counts."""
-    if not _places:
-        _places.append(cache / "kernels")
 
 
 @functools.cache
@@ -38,12 +33,11 @@ def folder() -> Path:
 
     Raises:
         UnsupportedCpuError: no tier runs here.
+        Refusal: this user has no home.
     """
     from .isa import TIER
 
-    if not _places:
-        raise RuntimeError("nobody said where compiled kernels live")
-    found = _places[0] / f"{_key()}-{TIER}"
+    found = home.cache_dir() / "kernels" / f"{_key()}-{TIER}"
     if distrust(found) is None and folders.hold(found):
         folders.sweep(found)
     return found
@@ -52,7 +46,7 @@ def folder() -> Path:
 @functools.cache
 def distrust(found: Path) -> str | None:
     """Why a folder of compiled kernels is neither read nor written, or None."""
-    return trust.folder_objection((_places[0].parent.parent, _places[0].parent, _places[0], found))
+    return trust.folder_objection((*reversed(list(found.parents)[:3]), found))
 
 
 def _key() -> str:
@@ -60,8 +54,9 @@ def _key() -> str:
     from llvmlite import binding
 
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode())
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode())
         digest.update(path.read_bytes())
     for name in ("numba", "llvmlite"):
         spec = find_spec(name)

@@ -10,7 +10,7 @@ from bankml.cli.main import main
 from bankml.core.bench import kernels, process, start
 from bankml.core.bench.process import machine_facts, peak_resident_bytes, run_measured
 from bankml.core.bench.samples import Samples
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 def test_samples():

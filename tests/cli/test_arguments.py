@@ -12,7 +12,7 @@ from bankml.cli import inputs
 from bankml.cli.main import cli
 from bankml.cli.values import FILE, MODEL, TEXT
 from bankml.core.pins import files
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 BAD = os.fsdecode(b"caf\xe9")
 

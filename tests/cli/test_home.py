@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core import home
-from bankml.core.refusal import Refusal
+from bankml import home
+from bankml.refusal import Refusal
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from bankml import __version__
 from bankml.cli import main as cli_main
 from bankml.cli.main import COMMANDS, main
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 HEAVY = ("numpy", "numba", "requests", "starlette", "uvicorn", "tqdm")
 

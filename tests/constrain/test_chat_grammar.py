@@ -7,8 +7,8 @@ import pytest
 
 from bankml.core.constrain.chat_grammar import chat_grammar
 from bankml.core.oracle.kinds._template_samples import SAMPLES
-from bankml.core.refusal import Refusal
 from bankml.core.text.template import CHATML, ChatTemplate
+from bankml.refusal import Refusal
 
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bankml.core.constrain.chat_grammar import ChatGrammar, chat_grammar
 from bankml.core.constrain.content import Content
 from bankml.core.constrain.json_scan import DONE, MORE, JsonScan
-from bankml.core.refusal import Refusal
 from bankml.core.text.template import CHATML, ChatTemplate
+from bankml.refusal import Refusal
 
 CHAT = chat_grammar(ChatTemplate(CHATML), None)
 VALUES = st.recursive(

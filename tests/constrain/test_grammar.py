@@ -11,7 +11,7 @@ from bankml.core.constrain.grammar import Grammar
 from bankml.core.constrain.trie import VocabularyTrie
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.run import compare_record
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from tests.steps import calls
 
 RECORD = Path(__file__).parent / "records" / "grammar-qwen3.json.gz"

@@ -8,7 +8,7 @@ import pytest
 from bankml.core.constrain.doubles import number
 from bankml.core.constrain.grammar import Grammar
 from bankml.core.constrain.schema import grammar_of, grammar_of_text
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from tests.steps import calls
 
 PERSON = """{"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}, "age": {"type": "integer", "minimum": 0,

@@ -8,8 +8,8 @@ import pytest
 
 from bankml.core.engine import Engine
 from bankml.core.engine.turns import Turns
-from bankml.core.refusal import Refusal
 from bankml.core.sampling import SamplingParams
+from bankml.refusal import Refusal
 
 GREEDY = SamplingParams.greedy()
 

@@ -9,7 +9,7 @@ import pytest
 from bankml.core.engine import Engine
 from bankml.core.engine.prompt_cache import PromptCache, common_prefix, ram_limit
 from bankml.core.engine.slot import Slot
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 class Cells:

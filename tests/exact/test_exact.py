@@ -19,9 +19,9 @@ import pytest
 from bankml.core.engine import Engine
 from bankml.core.exact import check, sweep
 from bankml.core.oracle.kinds.libm import KIND
-from bankml.core.refusal import Refusal
 from bankml.core.serve.receipt import receipt
 from bankml.core.serve.resident import Resident
+from bankml.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
@@ -96,7 +96,7 @@ def test_a_function_that_differs_is_refused_with_its_first_argument(tmp_path: Pa
     changed.write_text(text.replace("0x1.715475f35c8b8p+0", "0x1.715475f35c8b8p+1"))
     code = """
 from bankml.core.exact import require
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 try:
     print(require())
 except Refusal as refusal:

@@ -15,7 +15,7 @@ from bankml.core.gguf.header import Text, Truncated
 from bankml.core.gguf.reader import GgufFile, read_header
 from bankml.core.gguf.types import ARRAY, BOOL, F32, F64, I8, I16, I32, I64, STRING, TYPES, U8, U16, U32, U64
 from bankml.core.gguf.writer import Tensor, write_gguf
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 SCALARS = [
     ("u8", U8, 255), ("i8", I8, -128), ("u16", U16, 65535), ("i16", I16, -32768), ("u32", U32, 2**32 - 1),

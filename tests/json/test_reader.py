@@ -15,7 +15,7 @@ from hypothesis.strategies import integers, text
 from bankml.core.json.lexer import double
 from bankml.core.json.reader import _BRACKETS, FREE_BYTES, MAX_DEPTH, SHORT, read_json
 from bankml.core.oracle.record import read_record
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from testing.hostile_bodies import KINDS
 
 RECORD = Path(__file__).parent.parent / "records" / "serve.json.gz"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import bankml.core.model  # noqa: F401 - says where compiled kernels live
 from bankml.kernels import native, store, types
 from bankml.kernels.native import compiled, entry
 from bankml.kernels.simd import stack_array
@@ -51,8 +51,9 @@ def calls(x):
     return math.sqrt(x)
 
 
-def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+def run(code: str, home: Path) -> str:
+    environment = os.environ | {"BANKML_HOME": str(home)}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def test_numbers_and_arrays_go_in_and_numbers_and_tuples_come_out() -> None:
@@ -97,28 +98,25 @@ def test_the_store_gives_back_what_was_written_and_nothing_damaged() -> None:
 
 
 def test_what_is_compiled_is_linked_without_the_compiler(tmp_path: Path) -> None:
-    code = f"""
+    code = """
 import sys
-from pathlib import Path
-from bankml.kernels import native, store
-store.place(Path({str(tmp_path)!r}))
+from bankml.kernels import native
 team = native.module_named("team")
 workers = team.Team(2)
 workers.close()
 print("numba" in sys.modules)
 """
-    assert (run(code), run(code)) == ("True\n", "False\n")
-    (file,) = (tmp_path / "kernels").glob("*/team.o")
+    assert (run(code, tmp_path), run(code, tmp_path)) == ("True\n", "False\n")
+    (file,) = (tmp_path / "cache" / "kernels").glob("*/team.o")
     file.write_bytes(file.read_bytes()[:1000])
-    assert (run(code), run(code)) == ("True\n", "False\n")
+    assert (run(code, tmp_path), run(code, tmp_path)) == ("True\n", "False\n")
 
 
 def test_a_store_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
-    (tmp_path / "kernels").write_text("a file where the folder should be")
-    code = f"""
-from pathlib import Path
-from bankml.kernels import native, store
-store.place(Path({str(tmp_path)!r}))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "kernels").write_text("a file where the folder should be")
+    code = """
+from bankml.kernels import native
 print(native.module_named("rope").logf_of(1.0))
 """
-    assert run(code) == "0.0\n"
+    assert run(code, tmp_path) == "0.0\n"

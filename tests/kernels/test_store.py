@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import bankml.core.model  # noqa: F401 - says where compiled kernels live
 from bankml.kernels import elf, native, store
 
 OTHER = 65534
@@ -25,9 +24,8 @@ LINK = """
 import sys
 from pathlib import Path
 from bankml.kernels import native, store
-store.place(Path(sys.argv[1]))
-if len(sys.argv) > 2:
-    store.write("team", Path(sys.argv[2]).read_bytes())
+if len(sys.argv) > 1:
+    store.write("team", Path(sys.argv[1]).read_bytes())
 team = native.module_named("team")
 team.Team(2).close()
 print("numba" in sys.modules)
@@ -37,7 +35,7 @@ print("numba" in sys.modules)
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with a store of its own, in this process."""
-    monkeypatch.setattr(store, "_places", [tmp_path / "home" / "cache" / "kernels"])
+    monkeypatch.setenv("BANKML_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(store, "_unkept", {})
     monkeypatch.setattr(store, "_warned", [])
     forget()
@@ -54,8 +52,9 @@ def levels(home: Path) -> list[Path]:
     return [home, home / "cache", home / "cache" / "kernels", store.folder()]
 
 
-def link(cache: Path, *more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", LINK, str(cache), *map(str, more)], capture_output=True, text=True, check=False)
+def link(home: Path, *code: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"BANKML_HOME": str(home)}
+    return subprocess.run([sys.executable, "-c", LINK, *code], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_folders_of_the_store_are_its_owners_alone_whatever_the_umask(home: Path) -> None:
@@ -167,18 +166,18 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(home: Path) -> None:
 
 
 def test_what_is_no_object_file_is_compiled_again(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    assert link(cache).stdout == "True\n"
-    (stored,) = (cache / "kernels").glob("*/team.o")
+    home = tmp_path / "home"
+    assert link(home).stdout == "True\n"
+    (stored,) = (home / "cache" / "kernels").glob("*/team.o")
     whole = stored.read_bytes()[32:]
     other = (b"", b"\0" * 5000, b"\x7fELF" * 1000, whole[:-64], whole[: len(whole) // 2], whole[:64])
     for number, code in enumerate(other):
         file = tmp_path / f"{number}"
         file.write_bytes(code)
         # Sealed as the store seals, so that only the look into the file can save the process.
-        done = link(cache, file)
+        done = link(home, file)
         assert (done.returncode, done.stdout) == (0, "True\n"), (number, done.stderr)
-        assert link(cache).stdout == "False\n"
+        assert link(home).stdout == "False\n"
 
 
 def test_damaged_object_files_are_seen_before_they_are_linked() -> None:

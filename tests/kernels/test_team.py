@@ -4,7 +4,6 @@
 import numpy as np
 import pytest
 
-import bankml.core.model  # noqa: F401 - fixes where compiled kernels live
 from bankml.kernels import team
 from bankml.kernels.native import kernel
 from bankml.kernels.simd import atomic_add

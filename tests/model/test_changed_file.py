@@ -16,9 +16,9 @@ from bankml.core.engine import Engine
 from bankml.core.gguf.guard import judge
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.pins import Identity, measure
-from bankml.core.refusal import Refusal
 from bankml.core.sampling import resolve_params
 from bankml.core.serve.resident import Resident
+from bankml.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 # A process of its own: where the file were mapped, this would end it by SIGBUS.
@@ -26,7 +26,7 @@ SHORTENED = """
 import asyncio, os, sys
 from pathlib import Path
 from tests.model.test_changed_file import ask, opened
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from bankml.core.serve.resident import Resident
 
 path = Path(sys.argv[1])

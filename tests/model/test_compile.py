@@ -18,7 +18,7 @@ from bankml.kernels import store
 
 @pytest.fixture
 def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(store, "_places", [tmp_path / "home" / "cache" / "kernels"])
+    monkeypatch.setenv("BANKML_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(store, "_unkept", {})
     for cached in (store.folder, store.distrust):
         cached.cache_clear()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bankml.core.model.model import Model
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 TOKENS = [(7 * i * i + 3 * i) % 317 for i in range(700)]
 

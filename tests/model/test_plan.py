@@ -6,7 +6,7 @@ import pytest
 
 from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U16, U32
 from bankml.core.model.plan import plan
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 def test_the_default_model(smollm2):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bankml.core.oracle.record import Record, read_record, write_record
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 RECORD = Record(
     kind="letters",

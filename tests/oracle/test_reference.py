@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from bankml.core.oracle.reference import LIBRARIES, SOURCE, Reference, default_dir
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 # Speaks as much of llama-server as the framework listens to.
 PROGRAM = """#!{python}

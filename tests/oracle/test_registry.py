@@ -9,7 +9,7 @@ from bankml.core.oracle.kinds.grammar import KIND as GRAMMAR
 from bankml.core.oracle.options import NUMBER, Option, declared, refuse_idle, resolved
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.registry import KINDS, load_kind
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 ROOT = Path(__file__).parent.parent.parent
 RECORDS = sorted((ROOT / "tests" / "records").rglob("*.json.gz"))

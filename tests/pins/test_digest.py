@@ -9,7 +9,7 @@ import pytest
 
 from bankml.core.pins import Identity, sha256_file
 from bankml.core.pins.digest import PIECE
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 # FIPS 180-4 and its example values.
 VECTORS = [

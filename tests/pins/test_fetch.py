@@ -12,7 +12,7 @@ from bankml.core.pins import fetch, files
 from bankml.core.pins.fetch import BLOCK as READ
 from bankml.core.pins.fetch import download, public_url
 from bankml.core.pins.web import check_url, getter
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from tests.pins.web import Page, serving
 
 # A cut costs the block that was being read, no more.

@@ -11,7 +11,7 @@ from bankml.core.gguf.types import STRING
 from bankml.core.gguf.writer import write_gguf
 from bankml.core.pins import measure, sha256_file, verify
 from bankml.core.pins.record import Provenance, write_pin
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from tests.pins.conftest import near
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from bankml.core.pins.record import Provenance, find_fork, pinned_sha256, remove_pin, write_pin
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from tests.pins.conftest import near
 
 A = "a" * 64

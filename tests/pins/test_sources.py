@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.home import cache_dir, forks_dir, models_dir
 from bankml.core.pins import default, fetch, fetch_model, files, index, index_client, pull, sha256_file, verify
 from bankml.core.pins.fetch import BLOCK
 from bankml.core.pins.record import Provenance, home_fork, write_pin
-from bankml.core.refusal import Refusal
+from bankml.home import cache_dir, forks_dir, models_dir
+from bankml.refusal import Refusal
 from tests.pins.conftest import make_tiny, near
 from tests.pins.web import Page, serving
 

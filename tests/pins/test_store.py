@@ -8,7 +8,7 @@ import pytest
 from bankml.core.pins import resolve_model, sha256_file
 from bankml.core.pins.record import Provenance, home_fork, write_pin
 from bankml.core.pins.store import entries, find, find_exact, remove
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 from tests.pins.conftest import make_tiny
 
 

@@ -3,11 +3,11 @@
 
 import pytest
 
-from bankml.core.refusal import Refusal
 from bankml.core.sampling import SamplingParams, gguf_defaults, resolve_params
 from bankml.core.sampling.request import MAX_BREAKERS
 from bankml.core.serve.fields import SAMPLING
 from bankml.core.serve.verbose import settings
+from bankml.refusal import Refusal
 
 
 def test_request_over_file_over_defaults():

@@ -30,51 +30,63 @@ def test_pages_made_from_the_code_are_in_step(name):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        ("bankml.kernels.simd", "bankml.core.refusal"),
-        ("bankml.kernels.simd", "bankml"),
-        ("bankml.core.gguf.reader", "bankml.core.pins.digest"),
-        ("bankml.core.model.plan", "bankml.core.engine"),
-        ("bankml.core.text.tokenizer", "bankml.core.model"),
-        ("bankml.core.engine.slot", "bankml.core.serve.app"),
-        ("bankml.core.serve.app", "bankml.core.oracle.kind"),
-        ("bankml.core.home", "bankml.core.gguf"),
-        ("bankml.core.gguf.reader", "bankml.cli.main"),
-        ("bankml.cli.info", "bankml.kernels.simd"),
-    ],
-)
-def test_an_import_that_points_outward_is_an_objection(script, source, target):
-    assert script("check_imports").objection(source, target)
+@pytest.fixture
+def house(script, tmp_path):
+    """Makes a tree of modules from their texts, and gives what the check of imports says of it."""
+
+    def build(modules):
+        for name, text in modules.items():
+            path = tmp_path / "bankml" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return script("check_imports").check(tmp_path)
+
+    return build
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        ("bankml.kernels.q8_0", "bankml.kernels.simd"),
-        ("bankml.core.model.plan", "bankml.kernels.simd"),
-        ("bankml.core.model.plan", "bankml.core.gguf.reader"),
-        ("bankml.core.pins.verify", "bankml.core.refusal"),
-        ("bankml.core.engine.slot", "bankml.core.sampling"),
-        ("bankml.core.serve.app", "bankml.core.engine"),
-        ("bankml.core.oracle.kinds.serve", "bankml.core.serve.app"),
-        ("bankml.cli.serve", "bankml.core.serve.app"),
-        ("bankml.cli.main", "bankml"),
-    ],
-)
-def test_an_import_that_points_inward_is_none(script, source, target):
-    assert script("check_imports").objection(source, target) is None
+def stating(names):
+    return f'"""A room.\n\nMay import: {names}.\n"""\n'
 
 
-def test_imports_are_found_in_every_form(script, tmp_path):
-    package = tmp_path / "bankml" / "core" / "gguf"
-    package.mkdir(parents=True)
-    (package / "a.py").write_text(
-        "import bankml.core.serve\nfrom bankml.core import engine\nfrom ..pins import digest\n"
-        "def f():\n    import bankml.cli.main\n"
+def test_imports_are_found_in_every_form(house):
+    found = house(
+        {
+            "core/gguf/__init__.py": stating("nothing"),
+            "core/gguf/a.py": "import bankml.core.serve\nfrom bankml.core import engine\nfrom ..pins import digest\n"
+            "def f():\n    import bankml.cli.main\n",
+            **{f"{room}/__init__.py": stating("nothing") for room in ("core/serve", "core/engine", "core/pins", "cli")},
+        }
     )
-    assert [line.split(":")[1] for line in script("check_imports").check(tmp_path)] == ["1", "2", "3", "5"]
+    assert [line.split(":")[1] for line in found] == ["1", "2", "3", "5"]
+
+
+def test_a_room_imports_what_it_states_and_the_rooms_inside(house):
+    found = house(
+        {
+            "a/__init__.py": stating("b"),
+            "a/x.py": "from bankml.b.inner import y\nfrom bankml.a import z\nfrom bankml import __version__\n",
+            "b/__init__.py": stating("nothing"),
+            "b/inner/__init__.py": stating("nothing"),
+            "b/y.py": "from bankml.b.inner import y\n",
+        }
+    )
+    assert found == ["bankml.b.y:1: imports bankml.b.inner.y: b may import no other room"]
+
+
+def test_what_no_import_needs_and_what_no_statement_covers_is_named(house):
+    found = house({"a/__init__.py": stating("b"), "b/__init__.py": stating("nothing"), "c/d.py": "X = 1\n"})
+    assert found == ["bankml.c.d: no docstring around it says what it may import", "a: states b and imports nothing of it"]
+
+
+def test_a_circle_of_statements_is_named(house):
+    found = house(
+        {
+            "a.py": stating("b") + "import bankml.b\n",
+            "b.py": stating("c") + "import bankml.c\n",
+            "c.py": stating("a") + "import bankml.a\n",
+        }
+    )
+    assert [line.split(": ")[0] for line in found] == ["the rooms form a circle"]
 
 
 def test_a_machine_path_and_a_registry_are_found(script):

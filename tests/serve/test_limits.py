@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from bankml.core.refusal import Refusal
 from bankml.core.serve.settings import Settings, is_loopback_host, listen_address, origins
+from bankml.refusal import Refusal
 
 from .conftest import Served
 

@@ -10,11 +10,11 @@ from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U32
 from bankml.core.gguf.writer import write_gguf
 from bankml.core.oracle.kinds._template_samples import SAMPLES
-from bankml.core.refusal import Refusal
 from bankml.core.text.template import ChatTemplate
 from bankml.core.text.template_analysis import difference, segments
 from bankml.core.text.template_formats import find_format, gemma_messages
 from bankml.core.text.tokenizer import Tokenizer
+from bankml.refusal import Refusal
 
 HELLO = [{"role": "user", "content": "Hello"}]
 SHOW = "{% for m in messages %}{{ m | tojson }}\n{% endfor %}"

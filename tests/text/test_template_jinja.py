@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.refusal import Refusal
 from bankml.core.text.jinja.errors import LimitError, LocatedError, SourceError
 from bankml.core.text.jinja.program import Program
 from bankml.core.text.jinja.values import from_python
 from bankml.core.text.template import ChatTemplate
+from bankml.refusal import Refusal
 
 RECORD = json.loads(gzip.decompress((Path(__file__).parent / "records" / "jinja.json.gz").read_bytes()))
 NOW = time.struct_time((2026, 1, 31, 12, 0, 0, 5, 31, 0))

@@ -11,10 +11,10 @@ import pytest
 
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.oracle.kinds._token_corpus import broken, drawn, written
-from bankml.core.refusal import Refusal
 from bankml.core.text import tokenizer as module
 from bankml.core.text.tokenizer import Tokenizer
 from bankml.kernels import bpe
+from bankml.refusal import Refusal
 from tests.steps import lines
 
 

@@ -4,8 +4,8 @@
 import pytest
 
 from bankml.core.oracle.kinds._token_corpus import broken, drawn
-from bankml.core.refusal import Refusal
 from bankml.core.text.utf8 import Utf8Buffer, complete, decode_lenient
+from bankml.refusal import Refusal
 
 
 def test_every_cut_of_every_character():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bankml.core.bench.samples import Samples
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.text.tokenizer import Tokenizer

@@ -10,8 +10,6 @@ from typing import Any, Self
 
 from bankml.core.bench.process import machine_facts
 from bankml.core.bench.samples import Samples
-
-# The model room says where compiled kernels live, so it comes before them.
 from bankml.core.model.memory import Block
 from bankml.core.model.program import Program, ProgramBuilder
 from bankml.kernels import stream

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.pins.files import disk_refusal, write_atomic
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.bench.kernels import Report as KernelReport

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.bench.process import peak_resident_bytes, run_measured
 from bankml.core.bench.samples import Samples
-from bankml.core.home import forks_dir
+from bankml.home import forks_dir
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference

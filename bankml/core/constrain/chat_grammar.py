@@ -14,8 +14,8 @@ from bankml.core.constrain import json_text
 from bankml.core.constrain.chat_formats import Reading, binds, build, format_name, triggers
 from bankml.core.constrain.peg_grammar import grammar_of_parser
 from bankml.core.constrain.schema_nodes import PREFIX, Document, read_document
-from bankml.core.refusal import Refusal
 from bankml.core.text.template_request import read_request
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.peg_nodes import Parser

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bankml.core.constrain.chat_formats import NATIVE
 from bankml.core.constrain.chat_grammar import ChatGrammar
 from bankml.core.constrain.peg_read import MismatchError, Reader, Said
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 class Content:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 END, ALT, RULE_REF, CHAR, CHAR_NOT, CHAR_RNG_UPPER, CHAR_ALT, CHAR_ANY, TOKEN, TOKEN_NOT = range(10)
 """Kinds of elements. Source: llama_gretype, src/llama-grammar.h."""

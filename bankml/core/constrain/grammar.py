@@ -11,9 +11,9 @@ import numpy.typing as npt
 from bankml.core.constrain.gbnf import Rules, TokenizerLike, parse
 from bankml.core.constrain.machine import Machine, check_left_recursion
 from bankml.core.constrain.trie import Ints, VocabularyTrie
-from bankml.core.refusal import Refusal
 from bankml.kernels import grammar_tokens, vocabulary_trie
 from bankml.kernels.grammar import start_state
+from bankml.refusal import Refusal
 
 Mask = npt.NDArray[np.bool_]
 

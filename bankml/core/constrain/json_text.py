@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 from bankml.core.constrain.doubles import number
 from bankml.core.json.writer import blocks
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 MAX_TEXT: Final = 1 << 20
 

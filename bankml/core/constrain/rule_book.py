@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from bankml.core.constrain.gbnf import MAX_TEXT
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 SPACE: Final = r'| " " | "\n"{1,2} [ \t]{0,20}'
 MAX_TRIES: Final = 2_000_000

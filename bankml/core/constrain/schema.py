@@ -30,7 +30,7 @@ from bankml.core.constrain.schema_nodes import (
     Tuple,
     read_document,
 )
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _UNBOUNDED = (1 << 31) - 1
 

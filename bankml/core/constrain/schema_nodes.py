@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from bankml.core.constrain.integers import HIGHEST, LOWEST
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 MAX_NODES: Final = 20_000
 PREFIX: Final = "JSON schema conversion failed:\n"

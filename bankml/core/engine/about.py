@@ -13,9 +13,9 @@ from bankml.core.gguf.header import Array, Header
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.model.plan import plan
 from bankml.core.pins.record import find_fork, pin_of
-from bankml.core.refusal import EXIT_OTHER, EXIT_REFUSED, Refusal
 from bankml.core.text.template import ChatTemplate
 from bankml.core.text.tokenizer import Tokenizer
+from bankml.refusal import EXIT_OTHER, EXIT_REFUSED, Refusal
 
 _SIZES = {
     "context": "context_length",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bankml.core.constrain.grammar import Grammar
-from bankml.core.refusal import Refusal
 from bankml.core.sampling.candidates import Floats
 from bankml.core.sampling.chain import Sampler
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.trie import VocabularyTrie

@@ -12,8 +12,8 @@ from bankml.core.engine.completion import Completion
 from bankml.core.engine.prompt_cache import PromptCache, ram_limit, ram_mib
 from bankml.core.engine.slot import BATCH, Slot
 from bankml.core.engine.turns import Turns
-from bankml.core.refusal import EXIT_OTHER, Refusal
 from bankml.core.sampling import SamplingParams, gguf_defaults
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.trie import VocabularyTrie

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 DEFAULT_MIB = 8192
 _MIB = 1 << 20

@@ -4,6 +4,8 @@
 bankml computes the C library's functions that decide bits itself (``bankml.kernels.libm``), so that the library of the machine
 decides nothing. They are held to the reference machine's values once; the kernels that a model uses are asked a small question
 each at every start.
+
+May import: core.gguf, core.model, kernels, refusal.
 """
 
 from bankml.core.exact.check import require

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bankml.core.exact import sweep
-from bankml.core.refusal import Refusal
 from bankml.kernels import store
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.exact.trials import Used

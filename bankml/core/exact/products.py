@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# The model room says where compiled kernels live, so it comes before them.
 from bankml.core.model.matrices import Matrix
 from bankml.core.model.memory import Block
 from bankml.kernels import matmul, quantize_k, rows

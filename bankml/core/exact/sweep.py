@@ -14,11 +14,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.home import cache_dir
-from bankml.kernels import store
-
-store.place(cache_dir())
-
 FUNCTIONS = ("expf", "logf", "log2f", "tanhf", "powf", "sincosf", "exp", "pow")
 ONE_FLOAT = ("expf", "logf", "log2f", "tanhf", "sincosf")
 """Those that can be swept over every float."""

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from bankml.core.refusal import EXIT_OTHER, EXIT_REFUSED, Refusal
+from bankml.refusal import EXIT_OTHER, EXIT_REFUSED, Refusal
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from bankml.core.gguf.metadata import Shape
 from bankml.core.gguf.parse import parse_header
 from bankml.core.gguf.split import split_part
 from bankml.core.gguf.types import type_name
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 PLAY, REFUSE, NEED_MORE = "play", "refuse", "need_more"
 

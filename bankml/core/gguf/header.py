@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bankml.core.gguf import limits
 from bankml.core.gguf.file import FileBytes
-from bankml.core.refusal import EXIT_TRUNCATED, Refusal
+from bankml.refusal import EXIT_TRUNCATED, Refusal
 
 Buffer = bytes | FileBytes
 Scalar = int | float | bool | str

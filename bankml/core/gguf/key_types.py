@@ -9,7 +9,7 @@ from typing import Final
 from bankml.core.gguf.header import Array, Entry, Header, at, short
 from bankml.core.gguf.keys import KEYS, Key
 from bankml.core.gguf.types import VALUE_TYPES
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _BYTE_LEVEL: Final = ("gpt2", "hybriddna", "whitespace", "gemma4")
 

@@ -10,7 +10,7 @@ from bankml.core.gguf import limits
 from bankml.core.gguf.header import Array, Buffer, Entry, Header, TensorInfo, Truncated, at, short
 from bankml.core.gguf.types import TYPES, U32, VALUE_TYPES
 from bankml.core.gguf.values import Walk
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 MAGIC: Final = b"GGUF"
 _MIN_KV: Final = 8 + 1 + 4 + 1

@@ -13,7 +13,7 @@ from bankml.core.gguf.file import FileBytes
 from bankml.core.gguf.header import Array, Buffer, Entry, Header, Scalar, TensorInfo, Text, at, short
 from bankml.core.gguf.parse import parse_header
 from bankml.core.gguf.types import STRING, STRUCT_CODES
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     import numpy as np

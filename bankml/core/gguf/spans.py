@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from bankml.core.gguf.header import Header, TensorInfo, at, short
 from bankml.core.gguf.types import FORK_TYPES, REMOVED, TYPE_COUNT, TYPES, type_name
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _Q2_0 = 42
 _CPU_ALIGNMENT = 32

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bankml.core.gguf.header import Header
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 def split_part(header: Header) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 from bankml.core.gguf import limits
 from bankml.core.gguf.header import Array, Buffer, Scalar, Text, Truncated, at, short
 from bankml.core.gguf.types import ARRAY, BOOL, STRING, STRUCT_CODES, VALUE_TYPES
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")

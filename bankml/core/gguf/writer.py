@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias, c
 from bankml.core.gguf import limits
 from bankml.core.gguf.atomic import replace_file
 from bankml.core.gguf.types import ARRAY, BOOL, STRING, STRUCT_CODES, U32, VALUE_TYPES, row_bytes
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""JSON as requests bring it and answers carry it: one reader, one writer, within limits."""
+"""JSON as requests bring it and answers carry it: one reader, one writer, within limits.
+
+May import: core.abandon, refusal.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 def type_name(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from bankml.core.abandon import go_on
 from bankml.core.json.faults import server_error
 from bankml.core.json.lexer import BOM, FaultError, Lexer, finite, integer
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 MAX_DEPTH: Final = 128
 SHORT: Final = 1 << 15

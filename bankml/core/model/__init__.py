@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Models: plan, weights, KV cache, the graph of each architecture."""
+"""Models: plan, weights, KV cache, the graph of each architecture.
+
+May import: core.gguf, kernels, refusal.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.home import cache_dir
-from bankml.kernels import store
-
 if TYPE_CHECKING:
     from bankml.core.model.model import Model
     from bankml.core.model.plan import Plan
-
-store.place(cache_dir())
 
 __all__ = ["Model", "Plan"]
 

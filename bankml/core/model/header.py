@@ -8,7 +8,7 @@ from typing import Any
 from bankml.core.gguf.key_types import allowed_types
 from bankml.core.gguf.keys import ARCH, BY_NAME, KEYS, Here, Key
 from bankml.core.gguf.reader import GgufFile
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _HARMLESS: dict[str, object] = {"{arch}.attention.causal": True}
 """What a refused key may say, where that is not 0."""

@@ -27,10 +27,10 @@ from bankml.core.model.matrices import Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan, plan
 from bankml.core.model.program import Program
-from bankml.core.refusal import Refusal
 from bankml.kernels import cache_q8, rope
 from bankml.kernels.cpus import available_cpus
 from bankml.kernels.team import Team
+from bankml.refusal import Refusal
 
 CELL_PAD = 256
 _STATE_HEAD, _STATE_LAYER, _STATE_CELL = 24, 24, 12

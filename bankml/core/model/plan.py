@@ -15,7 +15,7 @@ from bankml.core.gguf.types import TYPES
 from bankml.core.model.architectures import ARCHITECTURES, Architecture
 from bankml.core.model.header import ArchitectureKeys
 from bankml.core.model.rotation import Rope, read_rope
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 PLAYED_TYPES = {
     "F32", "F16", "BF16", "Q1_0", "Q2_0",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 Floats = npt.NDArray[np.float32]
 _TYPE_IDS = {"f16": 1, "q8_0": 8}

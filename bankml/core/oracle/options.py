@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 
 @dataclass(frozen=True)

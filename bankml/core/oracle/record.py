@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.pins.files import read_input, write_atomic
-from bankml.core.refusal import EXIT_TRUNCATED, Refusal
+from bankml.refusal import EXIT_TRUNCATED, Refusal
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

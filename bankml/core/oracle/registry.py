@@ -7,7 +7,7 @@ import importlib
 from typing import cast
 
 from bankml.core.oracle.kind import Kind
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 _ROOM = "bankml.core.oracle.kinds"
 

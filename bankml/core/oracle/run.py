@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bankml.core.home import models_dir
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.options import resolved
 from bankml.core.oracle.record import Record
 from bankml.core.oracle.reference import Reference
 from bankml.core.oracle.registry import load_kind
 from bankml.core.pins import sha256_file
-from bankml.core.refusal import Refusal
+from bankml.home import models_dir
+from bankml.refusal import Refusal
 
 
 def make_record(

@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 
 import requests
 
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 START_SECONDS = 180.0
 ANSWER_SECONDS = 600.0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Pins: sha256, FORK.json, file identity, the local store, sources."""
+"""Pins: sha256, FORK.json, file identity, the local store, sources.
+
+May import: core.gguf, home, kernels, refusal.
+"""
 
 from bankml.core.pins.digest import Progress, sha256_file
 from bankml.core.pins.gate import Verified, measure, verify

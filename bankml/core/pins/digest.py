@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bankml.core.pins.files import open_regular, ready, unreadable
 from bankml.core.pins.identity import Identity
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 Progress = Callable[[str, int, int | None], None]
 """Called as work goes on: what is being done (``hash NAME``), bytes done, bytes in all (None: unknown)."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from bankml.core.pins.digest import Progress
 from bankml.core.pins.files import disk_refusal, require_space
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 STALLED_ATTEMPTS = 5
 MOST_ATTEMPTS = 50

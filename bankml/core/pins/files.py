@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from bankml.core.gguf.atomic import replace_file
-from bankml.core.refusal import EXIT_OTHER, Refusal
 from bankml.kernels import trust
+from bankml.refusal import EXIT_OTHER, Refusal
 
 T = TypeVar("T")
 

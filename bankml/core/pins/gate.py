@@ -12,7 +12,7 @@ from bankml.core.pins.digest import Progress, changed, sha256_file
 from bankml.core.pins.files import open_regular, unreadable
 from bankml.core.pins.identity import Identity
 from bankml.core.pins.record import find_fork, mismatch, pinned_sha256, unpinned
-from bankml.core.refusal import EXIT_REFUSED, Refusal
+from bankml.refusal import EXIT_REFUSED, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.guard import Verdict

@@ -20,7 +20,7 @@ from bankml.core.pins.digest import Progress
 from bankml.core.pins.fetch import Fetched, public_url, wrong_size
 from bankml.core.pins.files import disk_refusal, require_space
 from bankml.core.pins.index_client import NO_SUCH_PIP
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.pins.fetch import Fetched, download, public_url
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 NO_SUCH_PIP = 70
 MOST_PAGE = 4 << 20

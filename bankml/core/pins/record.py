@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bankml.core.home import forks_dir
 from bankml.core.pins.files import changing, open_regular, ready, unreadable, write_atomic
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.home import forks_dir
+from bankml.refusal import EXIT_OTHER, Refusal
 
 LARGEST_RECORD = 16 << 20
 _NO_RECORD: dict[str, Any] = {"files": []}

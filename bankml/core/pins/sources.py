@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from bankml.core.home import cache_dir, models_dir
 from bankml.core.pins import default
 from bankml.core.pins.digest import PIECE, Progress, changed, sha256_file
 from bankml.core.pins.fetch import discard, download, public_url, wrong_size
@@ -22,8 +21,9 @@ from bankml.core.pins.files import disk_refusal, open_regular, place, require_sp
 from bankml.core.pins.gate import guarded
 from bankml.core.pins.identity import Identity
 from bankml.core.pins.record import Provenance, find_fork, given_sha256, home_fork, mismatch, pin_of, write_pin
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.home import cache_dir, models_dir
 from bankml.kernels import trust
+from bankml.refusal import EXIT_OTHER, Refusal
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bankml.core.home import models_dir
 from bankml.core.pins import default
 from bankml.core.pins.files import unreadable
 from bankml.core.pins.record import find_fork, home_fork, pinned_sha256, read_record, remove_pin
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.home import models_dir
+from bankml.refusal import EXIT_OTHER, Refusal
 
 _WEIGHT_TYPE = re.compile(r"[-._](?:[fq]\d+|bf16|i?q\d+_\w+|tq\d+_\d|p(?:q2_0|tq1_0)|mxfp4)(?:_g\d+)?\Z")
 

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from bankml import __version__
 from bankml.core.pins.fetch import Get, public_url
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     import requests

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""b11192's sampler chain: its numbers, the request's fields for them, and the draw."""
+"""b11192's sampler chain: its numbers, the request's fields for them, and the draw.
+
+May import: core.gguf, kernels, refusal.
+"""
 
 from __future__ import annotations
 

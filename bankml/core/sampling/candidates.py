@@ -6,11 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.home import cache_dir
 from bankml.kernels import sampling as kernels
-from bankml.kernels import store
-
-store.place(cache_dir())
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from bankml.core.refusal import Refusal
 from bankml.core.sampling.params import f32
+from bankml.refusal import Refusal
 
 Number = TypeVar("Number", int, float)
 

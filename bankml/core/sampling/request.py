@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import (
     FLOAT_MAX,
     INT32_MAX,
@@ -25,6 +24,7 @@ from bankml.core.sampling.numbers import (
     type_error,
 )
 from bankml.core.sampling.params import CHAIN, SamplingParams, chain_from_letters, chain_from_names, f32
+from bankml.refusal import Refusal
 
 MAX_BREAKERS = 1024
 """Each is looked for in every new token of the window."""

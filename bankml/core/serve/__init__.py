@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The HTTP server: llama-server's and OpenAI's shapes over one engine."""
+"""The HTTP server: llama-server's and OpenAI's shapes over one engine.
+
+May import: core.abandon, core.constrain, core.engine, core.gguf, core.json, core.sampling, core.text, refusal.
+"""

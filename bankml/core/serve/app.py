@@ -21,7 +21,6 @@ from starlette.routing import Route
 from bankml import __version__
 from bankml.core.json.reader import read_json
 from bankml.core.json.writer import dump
-from bankml.core.refusal import Refusal
 from bankml.core.serve import chat, completions, shapes, text_routes
 from bankml.core.serve.answer import Answer, Prepared, Sent
 from bankml.core.serve.completion_shapes import Native, OpenAI, Shape
@@ -34,6 +33,7 @@ from bankml.core.serve.resident import Resident
 from bankml.core.serve.responses import EventStream, json_body, refusal_body, small_json
 from bankml.core.serve.settings import Settings
 from bankml.core.serve.worker import Gone, Wanted
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine

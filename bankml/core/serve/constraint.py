@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from bankml.core.json.faults import type_error
-from bankml.core.refusal import Refusal
 from bankml.core.serve.fields import ignored_by_llama, malformed, unsupported
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.chat_grammar import ChatGrammar

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from bankml.core.json.faults import type_error
 from bankml.core.json.writer import short
-from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, INT64_MAX, in_limits, to_bool, to_int32, to_int64
+from bankml.refusal import Refusal
 
 _MAX_NAME: Final = 100
 

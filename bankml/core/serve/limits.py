@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bankml.core.json.writer import dump
-from bankml.core.refusal import Refusal
 from bankml.core.serve.log import Log
 from bankml.core.serve.settings import MAX_BODIES, MAX_BODY, MAX_HEADERS, MAX_LINE, Settings
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,11 +10,11 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bankml.core.json.writer import dump
-from bankml.core.refusal import Refusal
 from bankml.core.serve import peer
 from bankml.core.serve.limits import LAST_WORD
 from bankml.core.serve.settings import DRAIN_SECONDS, MAX_BODY, MAX_CONNECTIONS, Settings
 from bankml.core.serve.worker import stopping
+from bankml.refusal import Refusal
 
 _REASONS: Final = {
     400: b"Bad Request",

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.refusal import Refusal
 from bankml.core.serve.receipt import Origin, exactness
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from bankml.core.json.writer import blocks, dump
-from bankml.core.refusal import Refusal
 from bankml.core.serve import shapes
 from bankml.core.serve.desk import Desk
 from bankml.core.serve.worker import Gone, Wanted
+from bankml.refusal import Refusal
 
 _JSON = {"content-type": "application/json; charset=utf-8"}
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import uvicorn
 from starlette.types import ASGIApp
 
-from bankml.core.refusal import Refusal
 from bankml.core.serve import memory
 from bankml.core.serve.app import create_app
 from bankml.core.serve.log import Log
 from bankml.core.serve.protocol import limited
 from bankml.core.serve.settings import MAX_HEADERS, MAX_LINE, STOP_SECONDS, Settings
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 DEFAULT_LISTEN = "127.0.0.1:18093"
 MAX_BODY = 16 << 20

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bankml.core.refusal import Refusal
 from bankml.core.serve.shapes import Counts
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion, Step

@@ -8,9 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from bankml.core.home import cache_dir
 from bankml.core.text.bpe import BYTE_CHARS, fallback
-from bankml.kernels import store
 
 
 class MergeTable:
@@ -22,7 +20,6 @@ class MergeTable:
     """
 
     def __init__(self, merges: Sequence[str], ids: Mapping[str, int]) -> None:
-        store.place(cache_dir())
         from bankml.kernels import bpe as kernel
 
         self._kernel = kernel

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bankml.core.json.writer import excerpt
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _MEDIA = {
     "image_url": "image",

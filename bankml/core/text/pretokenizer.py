@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 
-from bankml.core.refusal import Refusal
 from bankml.core.text.pretokenizer_classes import collapse, collapse_han, compile_collapsed, compile_wide, widen
 from bankml.core.text.pretokenizer_patterns import HAN, PRE, STEPS, UNPLAYED, Pre
+from bankml.refusal import Refusal
 
 
 class Forms:

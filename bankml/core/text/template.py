@@ -15,7 +15,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from bankml.core.refusal import Refusal
 from bankml.core.text.jinja.caps import find_caps, preserve_reasoning, reasoning_effort
 from bankml.core.text.jinja.errors import LimitError, LocatedError, SourceError, line_and_column
 from bankml.core.text.jinja.program import Program
@@ -26,6 +25,7 @@ from bankml.core.text.template_formats import Draft, Format, find_format
 from bankml.core.text.template_request import ChatRequest, check_logprobs, read_request
 from bankml.core.text.template_special import Ends, ends_of, own_template, tool_template
 from bankml.core.text.template_style import Style, find_style, named_style
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile

@@ -10,13 +10,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from bankml.core.abandon import go_on
-from bankml.core.refusal import Refusal
 from bankml.core.text.bpe import Merges, fallback, spell
 from bankml.core.text.pretokenizer import Pretokenizer
 from bankml.core.text.special_spans import TEXT, cut_out
 from bankml.core.text.utf8 import decode_lenient
 from bankml.core.text.vocab import Vocab
 from bankml.core.text.vocab_special import CONTROL, UNKNOWN
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 _MAX_POINT = 0x10FFFF
 _REPLACEMENT = "\ufffd"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bankml.core.gguf.header import short
 from bankml.core.gguf.split import split_refusal
-from bankml.core.refusal import Refusal
 from bankml.core.text.bpe import CHAR_BYTES
 from bankml.core.text.pretokenizer import lookup
 from bankml.core.text.vocab_order import sort_longest_first
@@ -22,6 +21,7 @@ from bankml.core.text.vocab_special import (
     Specials,
     strip_attributes,
 )
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bankml.core.refusal import Refusal
 from bankml.core.text.vocab_order import hash_order
+from bankml.refusal import Refusal
 
 UNKNOWN: Final = 1
 UNUSED: Final = 2

@@ -23,7 +23,7 @@ from bankml.core.oracle.kinds._stops import ABORTS, ANSWERS, REFUSES
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
 from bankml.core.oracle.libllama import LlamaModel
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 
 def _answer(reference: Reference, path: Path) -> dict[str, Any]:

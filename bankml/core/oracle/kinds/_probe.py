@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 TESTING: Final = Path(__file__).resolve().parents[4] / "testing"
 

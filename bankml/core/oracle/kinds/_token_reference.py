@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from bankml.core.oracle.libllama import _ModelParams
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 _ROOM: Final = 1 << 20
 

@@ -13,7 +13,7 @@ from bankml.core.oracle.kinds._chat_cases import Case, answers, beginnings, case
 from bankml.core.oracle.kinds._probe import Probe, open_probe
 from bankml.core.oracle.kinds._template_samples import SAMPLES
 from bankml.core.oracle.options import TEXT, Option, Options, declared, files_in
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.chat_grammar import ChatGrammar

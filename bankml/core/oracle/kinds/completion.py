@@ -10,7 +10,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._completion_requests import requests
 from bankml.core.oracle.kinds._exchanges import ask_reference, compare_exchanges
 from bankml.core.oracle.options import Options, declared
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference

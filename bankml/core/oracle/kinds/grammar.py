@@ -20,7 +20,7 @@ from bankml.core.oracle.kinds._grammar_cases import GRAMMARS, NAMES_TOKENS, REFU
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
 from bankml.core.oracle.options import TEXT, Option, Options, declared, files_in
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 STEPS: Final = 24
 WALKS: Final = 2

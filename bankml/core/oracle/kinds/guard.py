@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.options import Options, declared
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._guard_cases import Case

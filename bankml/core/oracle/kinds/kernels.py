@@ -16,7 +16,7 @@ from bankml.core.exact.stream import uniform_bits
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.options import NAMES, NUMBER, SWITCH, Option, Options, declared, refuse_idle
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile

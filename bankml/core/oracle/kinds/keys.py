@@ -18,7 +18,7 @@ from bankml.core.oracle.kinds import _keys_models
 from bankml.core.oracle.kinds._keys_questions import STEPS, digest_of_logits, digest_of_text
 from bankml.core.oracle.kinds._stops import ANSWERS, ask_or_stop
 from bankml.core.oracle.options import Options, declared
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile

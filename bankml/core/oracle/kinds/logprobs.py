@@ -14,7 +14,7 @@ from bankml.core.oracle.kinds._answers import cache_arguments
 from bankml.core.oracle.kinds._exchanges import ask_reference, compare_exchanges
 from bankml.core.oracle.kinds.serve import CTX, LLAMA_THREADS
 from bankml.core.oracle.options import POSITIVE, Option, Options, choice, declared
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference

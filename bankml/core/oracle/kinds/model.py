@@ -15,7 +15,7 @@ from bankml.core.exact import stream
 from bankml.core.exact.stream import uniform_bits
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.options import NAMES, NUMBER, NUMBERS, NUMBERS_BY_NAME, Option, Options, choice, declared, refuse_idle
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.kinds._small_models import Shape

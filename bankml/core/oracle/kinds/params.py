@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.options import Options, declared
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference

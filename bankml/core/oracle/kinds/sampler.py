@@ -17,7 +17,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._dry_cases import dry_cases
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
 from bankml.core.oracle.options import POSITIVE, Option, Options, declared
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference

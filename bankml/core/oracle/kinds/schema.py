@@ -12,7 +12,7 @@ from bankml.core.oracle.kinds._probe import Probe, open_probe
 from bankml.core.oracle.kinds._schema_cases import schemas
 from bankml.core.oracle.options import NUMBER, TEXT, Option, Options, declared, files_in
 from bankml.core.oracle.reference import Reference
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 DRAWN: Final = 600
 CRASHED: Final = "the reference ended"

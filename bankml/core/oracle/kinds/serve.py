@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._serve_requests import exchanges, json_bodies, odd_fields
 from bankml.core.oracle.options import Options, declared
-from bankml.core.refusal import Refusal
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -14,7 +14,7 @@ from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._template_conversations import requests
 from bankml.core.oracle.kinds._template_samples import SAMPLES
 from bankml.core.oracle.options import SWITCH, TEXT, Option, Options, declared
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where bankml keeps its files. ``BANKML_HOME`` moves all of it."""
+"""Where bankml keeps its files. ``BANKML_HOME`` moves all of it.
+
+May import: refusal.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import pwd
 from pathlib import Path
 
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.refusal import EXIT_OTHER, Refusal
 
 
 def home() -> Path:

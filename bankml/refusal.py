@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The one error that a user can cause."""
+"""The one error that a user can cause.
+
+May import: nothing.
+"""
 
 from __future__ import annotations
 
