@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bankml.core.bench.process import machine_facts
 from bankml.core.oracle.reference import Reference
-from bankml.kernels.isa import TIER
+from bankml.kernels.compiler.isa import TIER
 from bankml.refusal import Refusal
 
 LIBRARIES = ("numpy", "numba", "llvmlite", "starlette", "uvicorn", "click")

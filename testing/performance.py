@@ -30,7 +30,7 @@ from bankml.core.bench.process import machine_facts
 from bankml.core.oracle.reference import Reference
 from bankml.core.pins import resolve_model, sha256_file
 from bankml.core.pins.files import write_atomic
-from bankml.kernels.isa import TIER, TIERS
+from bankml.kernels.compiler.isa import TIER, TIERS
 from bankml.refusal import Refusal
 from testing.gate_facts import LIBRARIES
 from testing.performance_page import tables

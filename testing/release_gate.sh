@@ -260,7 +260,7 @@ stages() {
     MODEL=smollm2-135m-instruct
     for tier in avx2 avxvnni; do
         # A processor without these instructions has no such kernels to hold.
-        BANKML_ISA=$tier "$BIN/python" -c "import bankml.kernels.isa" 2>/dev/null || continue
+        BANKML_ISA=$tier "$BIN/python" -c "import bankml.kernels.compiler.isa" 2>/dev/null || continue
         oracle "oracle $tier kernels" env BANKML_ISA=$tier "$BIN/python" -m tests.kernels.compare_records \
             tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention*.json.gz \
             tests/records/start.json.gz tests/records/libm.json.gz tests/records/model-shapes*.json.gz

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import types
-from .native import compiled, entry
+from bankml.kernels.compiler import types
+from bankml.kernels.compiler.native import compiled, entry
 
 _I4 = types.int32[::1]
 _U1 = types.uint8[::1]

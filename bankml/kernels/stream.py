@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .isa import W
-from .native import kernel
-from .simd import ld_i64, vadd, vld, vsplat, vst
+from bankml.kernels.compiler.isa import W
+from bankml.kernels.compiler.native import kernel
+from bankml.kernels.compiler.simd import ld_i64, vadd, vld, vsplat, vst
 
 # Words of the argument block: the buffer, bytes of a chunk, and 64 bytes a thread for what was read.
 FIELDS = 3

@@ -16,8 +16,8 @@ import threading
 
 import numpy as np
 
-from .native import compiled, entry
-from .simd import atomic_add, atomic_cas, atomic_load, atomic_store, call_kernel, ld_i64, pause, syscall6
+from bankml.kernels.compiler.native import compiled, entry
+from bankml.kernels.compiler.simd import atomic_add, atomic_cas, atomic_load, atomic_store, call_kernel, ld_i64, pause, syscall6
 
 # One operation: kernel, its arguments, chunks, first and past-last operation it waits for, prologue, its arguments, its key.
 OP_FIELDS = 8

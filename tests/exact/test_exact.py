@@ -57,7 +57,7 @@ def undefined_symbols(data: bytes) -> Iterator[str]:
 
 def test_compiled_kernels_call_no_mathematics_of_the_c_library() -> None:
     from bankml.core.model.compile import compile_kernels
-    from bankml.kernels import store
+    from bankml.kernels.compiler import store
 
     compile_kernels([(8, 64)], "q8_0")
     objects = list(store.folder().glob("*.o"))

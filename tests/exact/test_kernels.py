@@ -20,9 +20,9 @@ from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.model.compile import compile_kernels
 from bankml.core.model.graph import SPLIT_FROM
 from bankml.core.model.plan import plan
-from bankml.kernels import store
-from bankml.kernels.weights import TYPE_IDS as PLAYED
-from bankml.kernels.weights import weight_type
+from bankml.kernels.compiler import store
+from bankml.kernels.products.weights import TYPE_IDS as PLAYED
+from bankml.kernels.products.weights import weight_type
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
@@ -31,22 +31,23 @@ UNFUSED = "accs[c][lane] = E.add(E.mul(scale, E.i2f(dot)), accs[c][lane])"
 COMPILE = """
 import sys
 from pathlib import Path
-from bankml.kernels import native
-native.module_named("q4_1")
-Path(sys.argv[1]).write_bytes(native.compile_object(native.entries("q4_1")))
+from bankml.kernels.compiler import native
+native.module_named("blocks.q4_1")
+Path(sys.argv[1]).write_bytes(native.compile_object(native.entries("blocks.q4_1")))
 """
 STORE = """
 import sys
 from pathlib import Path
-import bankml.core.model
-from bankml.kernels import store
-store.write("q4_1", Path(sys.argv[1]).read_bytes())
-assert store.read("q4_1") == Path(sys.argv[1]).read_bytes()
+
+from bankml.kernels.compiler import store
+store.write("blocks.q4_1", Path(sys.argv[1]).read_bytes())
+assert store.read("blocks.q4_1") == Path(sys.argv[1]).read_bytes()
 """
 # What graph.py points at, beside the kernels of the weight types.
 OF_THE_GRAPH = {
-    "rows.form_rows", "rows.norm_rows", "rows.swiglu_rows", "attention_rows.attend", "attention_rows.join_form",
-    "attention.rows_tiled", "rope.rope_store", "cache_q8.rope_store", "cache_q8.attend_rows",
+    "activations.rows.form_rows", "activations.rows.norm_rows", "activations.rows.swiglu_rows", "attention.rows.attend",
+    "attention.rows.join_form", "attention.tiled.rows_tiled", "attention.rope.rope_store", "attention.cache_q8.rope_store",
+    "attention.cache_q8.attend_rows",
 }  # fmt: skip
 
 
@@ -59,10 +60,10 @@ def run(*words: object, tree: Path = ROOT, home: Path | None = None) -> subproce
 
 @pytest.fixture(scope="module")
 def home_with_another_q4_1(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose store has all kernels of this tree, but a q4_1.o whose products are not fused, sealed as a right one is."""
+    """A home whose store has all kernels of this tree, but a blocks.q4_1.o whose products are not fused, sealed as a right one is."""
     folder = tmp_path_factory.mktemp("another-q4_1")
     shutil.copytree(ROOT / "bankml", folder / "tree" / "bankml", ignore=shutil.ignore_patterns("__pycache__"))
-    changed = folder / "tree" / "bankml" / "kernels" / "q4_1.py"
+    changed = folder / "tree" / "bankml" / "kernels" / "blocks" / "q4_1.py"
     assert changed.read_text().count(FUSED) == 1
     changed.write_text(changed.read_text().replace(FUSED, UNFUSED))
     run("-c", COMPILE, folder / "q4_1", tree=folder / "tree").check_returncode()
@@ -99,7 +100,7 @@ def test_a_kernel_with_other_bits_is_refused_by_name(smollm2: Path, home_with_an
     done = generate(smollm2, home_with_another_q4_1)
     refused = json.loads(done.stdout)
     assert (done.returncode, refused["verdict"], refused["code"]) == (2, "refuse", "exact.kernel")
-    assert refused["reason"] == "the answers would not be exact: q4_1.gemv differs from the reference machine's"
+    assert refused["reason"] == "the answers would not be exact: blocks.q4_1.gemv differs from the reference machine's"
     assert refused["where"].startswith("product (type Q4_1, rows 40, k 320, columns 1")
     assert "--inexact answers all the same" in done.stderr
 
@@ -108,7 +109,7 @@ def test_an_inexact_answer_names_the_kernel(smollm2: Path, home_with_another_q4_
     done = generate(smollm2, home_with_another_q4_1, "--inexact")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["exact"], answer["completion_tokens"]) == (0, False, 2)
-    assert answer["inexact"].startswith("q4_1.gemv differs from the reference machine's at product (type Q4_1")
+    assert answer["inexact"].startswith("blocks.q4_1.gemv differs from the reference machine's at product (type Q4_1")
     assert f"the answer is not exact: {answer['inexact']}" in done.stderr
 
 

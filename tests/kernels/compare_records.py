@@ -29,7 +29,7 @@ def main() -> int:
         tally = compare_record(record)
         identical, total = identical + tally.identical, total + tally.total
         print(json.dumps({"record": Path(name).name, **vars(tally)}), flush=True)
-    from bankml.kernels.isa import TIER
+    from bankml.kernels.compiler.isa import TIER
 
     print(f"{TIER}-tier: {identical} of {total} identical")
     return 0 if total and identical == total else 1

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from bankml.kernels import folders
+from bankml.kernels.compiler import folders
 
 HOLD = """
 import sys

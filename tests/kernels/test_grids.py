@@ -10,8 +10,8 @@ from bankml.core.exact import stream
 from bankml.core.gguf.types import TYPES
 from bankml.core.oracle.kinds import _small_models
 from bankml.core.oracle.record import read_record
-from bankml.kernels import grids
 from bankml.kernels.scalar import products
+from bankml.kernels.superblocks import grids
 
 RECORDS = Path(__file__).resolve().parent.parent / "records"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bankml.kernels import native, store, types
-from bankml.kernels.native import compiled, entry
-from bankml.kernels.simd import stack_array
+from bankml.kernels.compiler import native, store, types
+from bankml.kernels.compiler.native import compiled, entry
+from bankml.kernels.compiler.simd import stack_array
 
 _three = stack_array(3)
 
@@ -100,7 +100,7 @@ def test_the_store_gives_back_what_was_written_and_nothing_damaged() -> None:
 def test_what_is_compiled_is_linked_without_the_compiler(tmp_path: Path) -> None:
     code = """
 import sys
-from bankml.kernels import native
+from bankml.kernels.compiler import native
 team = native.module_named("team")
 workers = team.Team(2)
 workers.close()
@@ -116,7 +116,7 @@ def test_a_store_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "kernels").write_text("a file where the folder should be")
     code = """
-from bankml.kernels import native
-print(native.module_named("rope").logf_of(1.0))
+from bankml.kernels.compiler import native
+print(native.module_named("attention.rope").logf_of(1.0))
 """
     assert run(code, tmp_path) == "0.0\n"

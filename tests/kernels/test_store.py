@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bankml.kernels import elf, native, store
+from bankml.kernels.compiler import elf, native, store
 
 OTHER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
@@ -23,7 +23,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a fil
 LINK = """
 import sys
 from pathlib import Path
-from bankml.kernels import native, store
+from bankml.kernels.compiler import native, store
 if len(sys.argv) > 1:
     store.write("team", Path(sys.argv[1]).read_bytes())
 team = native.module_named("team")
@@ -69,7 +69,7 @@ def test_folders_of_the_store_are_its_owners_alone_whatever_the_umask(home: Path
 
 def test_a_file_under_another_name_is_damage(home: Path) -> None:
     store.write("rope", b"code")
-    shutil.copy(store.folder() / "rope.o", store.folder() / "q4_1.o")
+    shutil.copy(store.folder() / "attention.rope.o", store.folder() / "blocks.q4_1.o")
     assert (store.read("rope"), store.read("q4_1")) == (b"code", None)
 
 
@@ -181,6 +181,7 @@ def test_what_is_no_object_file_is_compiled_again(tmp_path: Path) -> None:
 
 
 def test_damaged_object_files_are_seen_before_they_are_linked() -> None:
+    native.module_named("team")
     code = store.read("team") or native.compile_object(native.entries("team"))
     symbols = [each.symbol for each in native.entries("team")]
     assert elf.objection(code, symbols) is None

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from bankml.kernels import team
-from bankml.kernels.native import kernel
-from bankml.kernels.simd import atomic_add
+from bankml.kernels.compiler.native import kernel
+from bankml.kernels.compiler.simd import atomic_add
 
 OPS = 40
 MOST_CHUNKS = 30

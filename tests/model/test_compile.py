@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from bankml.core.model import compile as compiling
-from bankml.kernels import store
+from bankml.kernels.compiler import store
 
 
 @pytest.fixture
@@ -29,9 +29,12 @@ def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_worker_ends_with_its_input_in_the_middle_of_its_work():
     worker = subprocess.Popen(
-        [sys.executable, "-m", "bankml.kernels.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "bankml.kernels.compiler.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    out, err = worker.communicate(b"attention_rows\nsampling\nrope\n")
+    out, err = worker.communicate(b"attention.rows\nsampling.samplers\nattention.rope\n")
     assert (worker.returncode, out, err) == (0, b"", b"")
 
 
@@ -42,7 +45,7 @@ def test_whoever_is_interrupted_leaves_no_compiler_behind(empty_store):
     with pytest.raises(KeyboardInterrupt):
         compiling._compile(["attention_rows", "sampling"], interrupt)
     assert [thread for thread in threading.enumerate() if thread.name == "bankml-compile"] == []
-    assert [child for child in psutil.Process().children() if "bankml.kernels.worker" in child.cmdline()] == []
+    assert [child for child in psutil.Process().children() if "bankml.kernels.compiler.worker" in child.cmdline()] == []
 
 
 def test_what_cannot_be_kept_is_compiled_once(empty_store, monkeypatch):
@@ -50,7 +53,7 @@ def test_what_cannot_be_kept_is_compiled_once(empty_store, monkeypatch):
     compiling._compile(["team", "bpe"], None)
     assert store.has("team")
     assert store.has("bpe")
-    monkeypatch.setattr("bankml.kernels.native.compile_object", lambda _: pytest.fail("compiled again"))
+    monkeypatch.setattr("bankml.kernels.compiler.native.compile_object", lambda _: pytest.fail("compiled again"))
     assert store.read("team") is not None
 
 

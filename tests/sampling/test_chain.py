@@ -6,7 +6,7 @@ import pytest
 
 from bankml.core.sampling import RANDOM_SEED, Sampler, SamplingParams
 from bankml.core.sampling.candidates import Candidates, generator
-from bankml.kernels import sampling as kernels
+from bankml.kernels.sampling import samplers as kernels
 
 RNG = np.random.default_rng(3)
 

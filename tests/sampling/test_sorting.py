@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bankml.core.sampling.candidates  # noqa: F401 - fixes the place of compiled code
-from bankml.kernels import sorting
+from bankml.kernels.sampling import sorting
 
 PROGRAM = """
 #include <algorithm>

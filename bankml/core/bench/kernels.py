@@ -19,7 +19,9 @@ from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.model.matrices import COLUMN_PART, Matrix
 from bankml.core.model.memory import Block
 from bankml.core.model.program import Program, ProgramBuilder
-from bankml.kernels import isa, matmul, rows, weights
+from bankml.kernels.activations import rows
+from bankml.kernels.compiler import isa
+from bankml.kernels.products import matmul, weights
 from bankml.kernels.team import Team
 from bankml.refusal import EXIT_OTHER, Refusal
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from bankml.core.constrain.gbnf import Rules, TokenizerLike, parse
 from bankml.core.constrain.machine import Machine, check_left_recursion
 from bankml.core.constrain.trie import Ints, VocabularyTrie
-from bankml.kernels import grammar_tokens, vocabulary_trie
-from bankml.kernels.grammar import start_state
+from bankml.kernels.grammar import tokens as grammar_tokens
+from bankml.kernels.grammar import trie as vocabulary_trie
+from bankml.kernels.grammar.machine import start_state
 from bankml.refusal import Refusal
 
 Mask = npt.NDArray[np.bool_]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bankml.core.constrain.gbnf import ALT, CHAR, CHAR_ANY, CHAR_RNG_UPPER, END, TOKEN, Rules, limit
-from bankml.kernels import grammar as kernel
+from bankml.kernels.grammar import machine as kernel
 from bankml.refusal import Refusal
 
 _STEPS: Final = 10_000_000

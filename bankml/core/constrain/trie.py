@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bankml.kernels import vocabulary_trie as kernel
+from bankml.kernels.grammar import trie as kernel
 
 Ints = npt.NDArray[Any]
 

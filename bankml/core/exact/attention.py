@@ -12,9 +12,10 @@ from bankml.core.exact.operations import join
 from bankml.core.exact.products import run
 from bankml.core.model.graph import SPLIT_FROM, float_word, rows_mode
 from bankml.core.model.memory import Block
-from bankml.kernels import attention, attention_rows
-from bankml.kernels.rope import CELL_BLOCK
-from bankml.kernels.rows import FORM_F32
+from bankml.kernels.activations.rows import FORM_F32
+from bankml.kernels.attention import rows as attention_rows
+from bankml.kernels.attention import tiled as attention
+from bankml.kernels.attention.rope import CELL_BLOCK
 
 Floats = npt.NDArray[np.float32]
 

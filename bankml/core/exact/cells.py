@@ -11,9 +11,10 @@ import numpy.typing as npt
 from bankml.core.exact.products import run
 from bankml.core.model.graph import CacheType, float_word, turns
 from bankml.core.model.memory import Block
-from bankml.kernels import attention, cache_q8, rope
-from bankml.kernels.isa import W
-from bankml.kernels.q8_0 import FLIP, PACKED
+from bankml.kernels.attention import cache_q8, rope
+from bankml.kernels.attention import tiled as attention
+from bankml.kernels.blocks.q8_0 import FLIP, PACKED
+from bankml.kernels.compiler.isa import W
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]

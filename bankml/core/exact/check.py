@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bankml.core.exact import sweep
-from bankml.kernels import store
+from bankml.kernels.compiler import store
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:

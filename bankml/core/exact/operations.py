@@ -13,8 +13,9 @@ from bankml.core.gguf.types import TYPE_IDS
 from bankml.core.model.graph import float_word
 from bankml.core.model.memory import Block
 from bankml.core.model.model import corr_dims
-from bankml.kernels import attention_rows, rows
-from bankml.kernels import rope as kernel
+from bankml.kernels.activations import rows
+from bankml.kernels.attention import rope as kernel
+from bankml.kernels.attention import rows as attention_rows
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from bankml.core.model.matrices import Matrix
 from bankml.core.model.memory import Block
-from bankml.kernels import matmul, quantize_k, rows
-from bankml.kernels.weights import TYPE_IDS, WeightType, weight_type
+from bankml.kernels.activations import quantize_k, rows
+from bankml.kernels.products import matmul
+from bankml.kernels.products.weights import TYPE_IDS, WeightType, weight_type
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]

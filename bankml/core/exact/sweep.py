@@ -109,7 +109,7 @@ def forms(function: str) -> dict[str, Function]:
 
 def ours(function: str) -> Function:
     """bankml's own, of one number."""
-    from bankml.kernels import libm_sweep
+    from bankml.kernels.libm import sweep as libm_sweep
 
     which = getattr(libm_sweep, function.upper())
 
@@ -123,7 +123,7 @@ def ours(function: str) -> Function:
 
 def on_vectors(x: Bits, y: Bits) -> Bits:
     """bankml's expf as attention takes it of a whole row; of what no row has, over 88, as of one number."""
-    from bankml.kernels import libm_sweep
+    from bankml.kernels.libm import sweep as libm_sweep
 
     values = ours("expf")(x, y)
     with np.errstate(invalid="ignore"):
@@ -137,7 +137,7 @@ def on_vectors(x: Bits, y: Bits) -> Bits:
 
 def theirs(library: ctypes.CDLL, function: str) -> Function:
     """What this name means to a library: its own function, or that of a library that it needs."""
-    from bankml.kernels import libm_sweep
+    from bankml.kernels.libm import sweep as libm_sweep
 
     which = getattr(libm_sweep, function.upper())
     address = ctypes.cast(getattr(library, function), ctypes.c_void_p).value

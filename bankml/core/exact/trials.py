@@ -21,9 +21,9 @@ from bankml.core.exact.cells import EPSILON, Cells
 from bankml.core.exact.products import Held
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.model.graph import rows_mode
-from bankml.kernels import matmul
-from bankml.kernels.weights import REPACKED_ROWS
-from bankml.kernels.weights import TYPE_IDS as PLAYED
+from bankml.kernels.products import matmul
+from bankml.kernels.products.weights import REPACKED_ROWS
+from bankml.kernels.products.weights import TYPE_IDS as PLAYED
 
 if TYPE_CHECKING:
     from bankml.core.model.plan import Plan

@@ -15,9 +15,9 @@ from bankml.refusal import EXIT_OTHER, Refusal
 Progress = Callable[[str, int, int | None], None]
 
 # Modules of kernels, those that take longest first.
-_BASE = ("attention_rows", "sampling", "rope", "rows", "attention", "team")
+_BASE = ("attention.rows", "sampling.samplers", "attention.rope", "activations.rows", "attention.tiled", "team")
 # What only some requests ask for.
-_SELDOM = ("grammar", "vocabulary_trie", "sampling_more", "grammar_tokens", "probabilities")
+_SELDOM = ("grammar.machine", "grammar.trie", "sampling.more", "grammar.tokens", "sampling.probabilities")
 _WORKERS = 2
 
 
@@ -44,14 +44,14 @@ def compile_kernels(matrices: Iterable[tuple[int, int]], cache_type: str = "f16"
         Refusal: the CPU lacks what the kernels need, or ``BANKML_ISA`` names no tier that runs here.
     """
     try:
-        from bankml.kernels.weights import weight_type
+        from bankml.kernels.products.weights import weight_type
     except RuntimeError as error:
         raise Refusal("model.cpu", f"the kernels do not run here: {error}", exit_code=EXIT_OTHER) from None
     types = sorted(set().union(*(weight_type(*each).modules for each in matrices)))
     # The sweep over libm's functions is asked once for each version of the kernels.
-    cache = ["cache_q8"] if cache_type == "q8_0" else []
+    cache = ["attention.cache_q8"] if cache_type == "q8_0" else []
     needed = [*_BASE[:2], *types, *cache, *_BASE[2:]]
-    _compile([*needed, "libm_sweep"], progress)
+    _compile([*needed, "libm.sweep"], progress)
     _load(needed)
 
 
@@ -63,13 +63,13 @@ def compile_seldom(progress: Progress | None = None) -> None:
 
 def _missing(names: Iterable[str]) -> list[str]:
     """Which of these modules have to be compiled."""
-    from bankml.kernels import store
+    from bankml.kernels.compiler import store
 
     return [name for name in names if not store.has(name)]
 
 
 def _load(names: Iterable[str]) -> None:
-    from bankml.kernels import native
+    from bankml.kernels.compiler import native
 
     for name in names:
         native.module_named(name)
@@ -112,7 +112,7 @@ def _workers(count: int) -> Iterator[subprocess.Popen[bytes]]:
     for _ in range(count):
         with contextlib.suppress(OSError):
             yield subprocess.Popen(
-                [sys.executable, "-m", "bankml.kernels.worker"],
+                [sys.executable, "-m", "bankml.kernels.compiler.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def _workers(count: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def _feed(worker: subprocess.Popen[bytes], missing: deque[str], done: list[str], kept: threading.Condition) -> None:
     """Ask a worker for one module after another and keep what it gives, until nothing is missing or it ends."""
-    from bankml.kernels import store
+    from bankml.kernels.compiler import store
 
     assert worker.stdin is not None
     assert worker.stdout is not None

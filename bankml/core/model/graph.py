@@ -15,7 +15,11 @@ from bankml.core.model.matrices import COLUMN_PART, Matrix, Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan
 from bankml.core.model.program import Program, ProgramBuilder
-from bankml.kernels import attention, attention_rows, cache_q8, matmul, quantize, rope, rows
+from bankml.kernels.activations import quantize, rows
+from bankml.kernels.attention import cache_q8, rope
+from bankml.kernels.attention import rows as attention_rows
+from bankml.kernels.attention import tiled as attention
+from bankml.kernels.products import matmul
 
 MICRO_BATCH = 512
 SPLIT_FROM = 512
@@ -42,7 +46,7 @@ CacheType = Literal["f16", "q8_0"]
 
 @dataclass
 class Cache:
-    """Keys and values of every layer. Layouts: kernels/rope.py (f16), kernels/cache_q8.py (q8_0)."""
+    """Keys and values of every layer. Layouts: kernels/attention/rope.py (f16), kernels/attention/cache_q8.py (q8_0)."""
 
     type: CacheType
     cells: int

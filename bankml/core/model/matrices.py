@@ -16,8 +16,8 @@ from bankml.core.gguf.reader import GgufFile
 from bankml.core.model.compile import Progress
 from bankml.core.model.memory import Arena, plain_pages
 from bankml.core.model.plan import Plan
-from bankml.kernels import matmul
-from bankml.kernels.weights import WeightType, weight_type
+from bankml.kernels.products import matmul
+from bankml.kernels.products.weights import WeightType, weight_type
 
 COLUMN_PART = 96
 """Activation rows of a chunk, when there are many."""

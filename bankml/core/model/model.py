@@ -27,7 +27,7 @@ from bankml.core.model.matrices import Weights
 from bankml.core.model.memory import Block
 from bankml.core.model.plan import Plan, plan
 from bankml.core.model.program import Program
-from bankml.kernels import cache_q8, rope
+from bankml.kernels.attention import cache_q8, rope
 from bankml.kernels.cpus import available_cpus
 from bankml.kernels.team import Team
 from bankml.refusal import Refusal

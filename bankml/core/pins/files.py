@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from bankml.core.gguf.atomic import replace_file
-from bankml.kernels import trust
+from bankml.kernels.compiler import trust
 from bankml.refusal import EXIT_OTHER, Refusal
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from bankml.core.pins.gate import guarded
 from bankml.core.pins.identity import Identity
 from bankml.core.pins.record import Provenance, find_fork, given_sha256, home_fork, mismatch, pin_of, write_pin
 from bankml.home import cache_dir, models_dir
-from bankml.kernels import trust
+from bankml.kernels.compiler import trust
 from bankml.refusal import EXIT_OTHER, Refusal
 
 

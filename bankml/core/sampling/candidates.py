@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bankml.kernels import sampling as kernels
+from bankml.kernels.sampling import samplers as kernels
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

@@ -25,7 +25,7 @@ from bankml.core.sampling.samplers import (
     Typical,
     Xtc,
 )
-from bankml.kernels import sampling as kernels
+from bankml.kernels.sampling import samplers as kernels
 
 if TYPE_CHECKING:
     from bankml.core.sampling.dry import Pieces

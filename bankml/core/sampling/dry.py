@@ -109,7 +109,8 @@ class Dry:
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_dry_apply."""
-        from bankml.kernels import sampling, sampling_more
+        from bankml.kernels.sampling import more as sampling_more
+        from bankml.kernels.sampling import samplers as sampling
 
         n = len(self.window)
         if n <= self.allowed:
@@ -149,7 +150,7 @@ class Dry:
         return longest
 
     def _penalty(self, length: int) -> np.float32:
-        from bankml.kernels.sampling_more import double_power, single_log
+        from bankml.kernels.sampling.more import double_power, single_log
 
         most = int(_FLOAT_MAX_LOG / single_log(self.base)) if self.base > np.float32(1.000001) else 0
         exponent = length - self.allowed

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from bankml.core.sampling.candidates import Candidates, Floats, Ints
-from bankml.kernels import probabilities as kernels
-from bankml.kernels.sampling import SORTED
+from bankml.kernels.sampling import probabilities as kernels
+from bankml.kernels.sampling.samplers import SORTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bankml.kernels import libm
+from bankml.kernels.libm import functions as libm
 
 F32 = np.float32
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..grids import SIGNS
+from bankml.kernels.superblocks.grids import SIGNS
+
 from . import quantizers
 from .arithmetic import F32, fma, hs_a
 from .orders import scaled_lanes

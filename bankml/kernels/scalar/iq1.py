@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import grids
+from bankml.kernels.superblocks import grids
+
 from .arithmetic import F32, fma, halves, hs_a
 from .grid_blocks import GridType, fields, odd_scales, words
 from .orders import scaled_lanes, sums_of_32

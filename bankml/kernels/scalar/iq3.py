@@ -6,7 +6,8 @@ Source: ggml_vec_dot_iq3_xxs_q8_K, ggml_vec_dot_iq3_s_q8_K; iqp.cpp.
 
 from __future__ import annotations
 
-from .. import grids
+from bankml.kernels.superblocks import grids
+
 from .arithmetic import halves
 from .grid_blocks import GridType, fields, odd_scales, signed, signed_by_sevens, words
 

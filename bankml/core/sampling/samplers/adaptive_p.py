@@ -33,7 +33,7 @@ class AdaptiveP:
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_adaptive_p_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         token = sampling_more.adaptive_p(c.ids, c.logit, c.p, c.state, self.target, self.average, self.original, self.rng)
         if self.target >= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bankml.core.sampling.candidates import Candidates, Generator
 from bankml.core.sampling.samplers.step import Forgetful
-from bankml.kernels import sampling as kernels
+from bankml.kernels.sampling import samplers as kernels
 
 
 class Dist(Forgetful):

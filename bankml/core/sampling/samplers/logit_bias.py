@@ -20,6 +20,6 @@ class LogitBias(Forgetful):
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_logit_bias_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         sampling_more.add_bias(c.ids, c.logit, c.state, self.tokens, self.biases, np.empty_like(self.tokens))

@@ -25,7 +25,7 @@ class Mirostat(Forgetful):
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_mirostat_apply, llama_sampler_mirostat_v2_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         common = (self.tau, self.eta, self.mu, self.rng, c.key, c.index)
         if self.version == 1:

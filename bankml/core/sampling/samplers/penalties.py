@@ -31,6 +31,6 @@ class Penalties:
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_penalties_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         sampling_more.penalties(c.ids, c.logit, c.state, self.counts, self.repeat, self.frequency, self.presence)

@@ -7,7 +7,7 @@ import numpy as np
 
 from bankml.core.sampling.candidates import Candidates
 from bankml.core.sampling.samplers.step import Forgetful
-from bankml.kernels import sampling as kernels
+from bankml.kernels.sampling import samplers as kernels
 
 
 class Temperature(Forgetful):
@@ -23,7 +23,7 @@ class Temperature(Forgetful):
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_temp_ext_apply."""
         if self.delta > 0:
-            from bankml.kernels import sampling_more
+            from bankml.kernels.sampling import more as sampling_more
 
             sampling_more.dynamic_temperature(c.ids, c.logit, c.p, c.state, self.t, self.delta, self.exponent, c.key, c.index)
         else:

@@ -19,6 +19,6 @@ class TopNSigma(Forgetful):
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_top_n_sigma_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         sampling_more.top_n_sigma(c.logit, c.state, self.n)

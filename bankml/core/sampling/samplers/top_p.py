@@ -7,7 +7,7 @@ import numpy as np
 
 from bankml.core.sampling.candidates import Candidates
 from bankml.core.sampling.samplers.step import Forgetful
-from bankml.kernels import sampling as kernels
+from bankml.kernels.sampling import samplers as kernels
 
 
 class TopP(Forgetful):

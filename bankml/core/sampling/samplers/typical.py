@@ -20,6 +20,6 @@ class Typical(Forgetful):
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sampler_typical_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         sampling_more.typical(c.ids, c.logit, c.p, c.state, self.limit, self.min_keep, c.key, c.index)

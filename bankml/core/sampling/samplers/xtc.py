@@ -22,6 +22,6 @@ class Xtc(Forgetful):
 
     def apply(self, c: Candidates) -> None:
         """Source: llama_sample_xtc_apply."""
-        from bankml.kernels import sampling_more
+        from bankml.kernels.sampling import more as sampling_more
 
         sampling_more.xtc(c.ids, c.logit, c.p, c.state, self.probability, self.threshold, self.min_keep, self.rng, c.key, c.index)
