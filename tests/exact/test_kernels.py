@@ -60,7 +60,7 @@ def run(*words: object, tree: Path = ROOT, home: Path | None = None) -> subproce
 
 @pytest.fixture(scope="module")
 def home_with_another_q4_1(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose store has all kernels of this tree, but a blocks.q4_1.o whose products are not fused, sealed as a right one is."""
+    """A home whose store has all kernels of this tree, but a blocks.q4_1.o whose products are not fused, sealed as if right."""
     folder = tmp_path_factory.mktemp("another-q4_1")
     shutil.copytree(ROOT / "bankml", folder / "tree" / "bankml", ignore=shutil.ignore_patterns("__pycache__"))
     changed = folder / "tree" / "bankml" / "kernels" / "blocks" / "q4_1.py"

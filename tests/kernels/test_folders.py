@@ -14,7 +14,7 @@ from bankml.kernels.compiler import folders
 HOLD = """
 import sys
 from pathlib import Path
-from bankml.kernels.folders import hold
+from bankml.kernels.compiler.folders import hold
 hold(Path(sys.argv[1]))
 print(flush=True)
 input()

@@ -21,6 +21,9 @@ from bankml.core.exact.cells import EPSILON, Cells
 from bankml.core.exact.products import Held
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.model.graph import rows_mode
+from bankml.kernels.activations import rows as activation_rows
+from bankml.kernels.attention import cache_q8, rope, tiled
+from bankml.kernels.attention import rows as attention_rows
 from bankml.kernels.products import matmul
 from bankml.kernels.products.weights import REPACKED_ROWS
 from bankml.kernels.products.weights import TYPE_IDS as PLAYED
@@ -222,12 +225,12 @@ def _held(type_name: str, rows: int, k: int) -> Held:
 def _row_operation(case: Case, made: Numbers) -> tuple[str, npt.NDArray[Any]]:
     form, x = case["form"], made["x"]
     if case["of"] == "norm":
-        return "rows.norm_rows", operations.normed(x, EPSILON, made["weight"], form)
+        return activation_rows.norm_rows.symbol, operations.normed(x, EPSILON, made["weight"], form)
     if case["of"] == "swiglu":
-        return "rows.swiglu_rows", operations.gated(x, made["y"], form)
+        return activation_rows.swiglu_rows.symbol, operations.gated(x, made["y"], form)
     if case["of"] == "join":
-        return "attention_rows.join_form", operations.joined(x, form)
-    return "rows.form_rows", operations.rounded(x, form)
+        return attention_rows.join_form.symbol, operations.joined(x, form)
+    return activation_rows.form_rows.symbol, operations.rounded(x, form)
 
 
 def _rope(case: Case, made: Numbers) -> tuple[str, npt.NDArray[Any]]:
@@ -237,7 +240,7 @@ def _rope(case: Case, made: Numbers) -> tuple[str, npt.NDArray[Any]]:
     norms: dict[str, Floats] = {name: made[name] for name in ("q_norm", "k_norm") if name in made}
     q = cells.store(made["q"], made["k"], made["v"], table.address, case["dims"], case["neox"], norms)
     parts = (q.view(np.uint8), cells.keys(n), cells.values(n))
-    name = "rope.rope_store" if case["cache"] == "f16" else "cache_q8.rope_store"
+    name = (rope if case["cache"] == "f16" else cache_q8).rope_store.symbol
     return name, np.concatenate([part.reshape(-1) for part in parts])
 
 
@@ -245,14 +248,14 @@ def _attention(case: Case, made: Numbers) -> tuple[str, npt.NDArray[Any]]:
     q, k, v = made["q"], made["k"], made["v"]
     scale = scale_of(case)
     if case["cache"] == "f16":
-        tiled = rows_mode(case["rows"], case["dim"]) == "many"
+        many = rows_mode(case["rows"], case["dim"]) == "many"
         found = attend(q, k, v, case["position"], case["threads"], scale, case["together"])
-        return "attention.rows_tiled" if tiled else "attention_rows.attend", found
+        return (tiled.rows_tiled if many else attention_rows.attend).symbol, found
     used = case["position"] + case["rows"]
     cells = Cells("q8_0", case["dim"], used)
     keys, values = (each[0, :used, None].astype(np.float32) for each in (k, v))
     cells.store(np.zeros((used, 0, case["dim"]), np.float32), keys, values, 0, 0, False, {})
-    return "cache_q8.attend_rows", cells.attend(q, case["position"], scale)
+    return cache_q8.attend_rows.symbol, cells.attend(q, case["position"], scale)
 
 
 def where(case: Case) -> str:
