@@ -7,7 +7,7 @@ import time
 import pytest
 
 from bankml.core.engine import Engine
-from bankml.core.engine.turns import Turns
+from bankml.core.engine.scheduler import Scheduler
 from bankml.core.sampling import SamplingParams
 from bankml.refusal import Refusal
 
@@ -74,7 +74,7 @@ def test_left_alone_it_lets_the_next_one_in(engine, prompt):
     left = engine.complete(prompt, GREEDY, max_tokens=50)
     next(left)
     left.close()
-    assert engine.turns.waiting == 0
+    assert engine.scheduler.waiting == 0
     assert engine.complete(prompt, GREEDY, max_tokens=2).run().completion_tokens == 2
 
 
@@ -90,7 +90,7 @@ def test_one_at_a_time_in_order(engine, prompt):
     threads = [threading.Thread(target=wait_for, args=(name,)) for name in "abc"]
     for count, thread in enumerate(threads, 2):
         thread.start()
-        while engine.turns.waiting < count:
+        while engine.scheduler.waiting < count:
             time.sleep(0.005)
     assert order == []
     running.run()
@@ -105,7 +105,7 @@ def test_waiting_in_vain(engine, prompt):
     waiting = engine.complete(prompt, GREEDY)
     waiting.cancel()
     assert waiting.run().tokens == []
-    assert engine.turns.waiting == 1
+    assert engine.scheduler.waiting == 1
     running.run()
 
 
@@ -162,8 +162,8 @@ def test_time_between_tokens_is_the_models(engine, prompt):
 
 
 def test_turns_give_up():
-    turns = Turns()
-    assert turns.enter(lambda: True)
-    assert not turns.enter(lambda: False)
-    turns.leave()
-    assert turns.waiting == 0
+    scheduler = Scheduler()
+    assert scheduler.enter(lambda: True)
+    assert not scheduler.enter(lambda: False)
+    scheduler.leave()
+    assert scheduler.waiting == 0

@@ -45,7 +45,7 @@ def asked(slot, prompt, cache_prompt=True):
 
 @pytest.fixture
 def slot():
-    return Slot(Cells(), PromptCache(1 << 30, 4096))
+    return Slot(Cells(), 4096, PromptCache(1 << 30, 4096))
 
 
 A, B = list(range(100, 200)), list(range(500, 600))
@@ -168,7 +168,7 @@ def test_where_memory_ends_the_cache_is_made_smaller():
 
 
 def test_without_a_cache_nothing_is_saved():
-    slot = Slot(Cells(), None)
+    slot = Slot(Cells(), 4096, None)
     asked(slot, A)
     asked(slot, B)
     assert asked(slot, A) == 0
@@ -185,7 +185,7 @@ def test_without_a_cache_nothing_is_saved():
     ],
 )
 def test_micro_batches(batch, start, end, cuts):
-    slot = Slot(Cells(), None, batch)
+    slot = Slot(Cells(), 4096, None, batch)
     prompt = list(range(end))
     slot.tokens = prompt[:start]
     slot.evaluate(prompt, lambda: True)
@@ -194,7 +194,7 @@ def test_micro_batches(batch, start, end, cuts):
 
 
 def test_stopped_between_micro_batches_it_keeps_what_it_has():
-    slot = Slot(Cells(), None)
+    slot = Slot(Cells(), 4096, None)
     answers = iter([True, False])
     assert slot.evaluate(list(range(1500)), lambda: next(answers)) is None
     assert slot.tokens == list(range(512))

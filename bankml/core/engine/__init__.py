@@ -4,7 +4,7 @@
 May import: core.constrain, core.exact, core.gguf, core.model, core.pins, core.sampling, core.text, refusal.
 """
 
-from bankml.core.engine.completion import Completion, Measured, Step
+from bankml.core.engine.completion import Completion, Step, TokenProbabilities
 from bankml.core.engine.engine import DEFAULT_CTX, Engine
 
-__all__ = ["DEFAULT_CTX", "Completion", "Engine", "Measured", "Step"]
+__all__ = ["DEFAULT_CTX", "Completion", "Engine", "Step", "TokenProbabilities"]

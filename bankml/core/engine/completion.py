@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from bankml.core.engine.engine import Engine
+    from bankml.core.engine.scheduler import Scheduler
+    from bankml.core.engine.slot import Slot
     from bankml.core.sampling.chain import Sampler
     from bankml.core.sampling.probabilities import Measure, Probabilities
+    from bankml.core.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A token's probabilities, and the bytes that it let go. A token that leaves a character unfinished has none."""
+class TokenProbabilities:
+    """One token's probabilities and the bytes it released. A token that leaves a character unfinished has none."""
 
     probabilities: Probabilities
     text: bytes
@@ -46,7 +48,7 @@ class Step:
     count: int
     eog: bool
     whole: bool
-    measured: Measured | None = None
+    measured: TokenProbabilities | None = None
 
     @property
     def text(self) -> str:
@@ -76,7 +78,9 @@ class Completion:
 
     def __init__(
         self,
-        engine: Engine,
+        slot: Slot,
+        scheduler: Scheduler,
+        tokenizer: Tokenizer,
         prompt: Sequence[int],
         sampler: Sampler,
         *,
@@ -100,10 +104,12 @@ class Completion:
         self.ttft_ms = 0.0
         self.params = sampler.params
         self.seed = sampler.seed
-        self.measured: list[Measured] = []
+        self.measured: list[TokenProbabilities] = []
         self._measure = measure
         self._probabilities: Probabilities | None = None
-        self._engine = engine
+        self._slot = slot
+        self._scheduler = scheduler
+        self._tokenizer = tokenizer
         self._sampler = sampler
         self._max_tokens = max_tokens
         self._cache_prompt = cache_prompt
@@ -151,14 +157,14 @@ class Completion:
         return self._released.stop_word
 
     @property
-    def measured_text(self) -> list[Measured]:
-        """``measured`` as a whole answer tells it: without as many tokens at its end as its stop string makes.
+    def measured_text(self) -> list[TokenProbabilities]:
+        """The probabilities of a non-streamed answer: the tokens of the stop string are cut off.
 
         Source: send_final_response, tools/server/server-context.cpp.
         """
         if self.stop_type != "word" or self.stop_word is None:
             return self.measured
-        stop = self._engine.tokenizer.encode(self.stop_word, add_special=False, parse_special=False)
+        stop = self._tokenizer.encode(self.stop_word, add_special=False, parse_special=False)
         return self.measured[: max(len(self.measured) - len(stop), 0)]
 
     @property
@@ -189,19 +195,18 @@ class Completion:
         return not self.cancelled
 
     def _run(self) -> Generator[Step, None, None]:
-        turns = self._engine.turns
-        if not turns.enter(self._going):
+        if not self._scheduler.enter(self._going):
             return
         try:
             yield from self._answer()
         finally:
-            self.held_tokens = len(self._engine.slot.tokens)
-            turns.leave()
+            self.held_tokens = len(self._slot.tokens)
+            self._scheduler.leave()
 
     def _answer(self) -> Generator[Step, None, None]:
-        slot = self._engine.slot
+        slot = self._slot
         slot.choose(self.prompt)
-        self._engine.check(self.prompt)
+        slot.check(self.prompt)
         if not self.prompt:
             return
         start = time.perf_counter()
@@ -233,12 +238,11 @@ class Completion:
 
     def _took(self, token: int) -> Step:
         """Release text and see whether this is the end. Source: process_token, tools/server/server-context.cpp."""
-        engine = self._engine
-        eog = token in engine.eog
-        text = self._released.push(engine.tokenizer.piece(token, special=token in self._preserved), eog)
+        eog = token in self._tokenizer.eog
+        text = self._released.push(self._tokenizer.piece(token, special=token in self._preserved), eog)
         if self._released.stop_word is not None:
             self.stop_type = "word"
-        if len(engine.slot.tokens) + 1 >= engine.n_ctx:
+        if len(self._slot.tokens) + 1 >= self._slot.n_ctx:
             self.truncated = True
             self.stop_type = "limit"
         if self.stop_type == "none" and 0 <= self._max_tokens <= len(self.tokens):
@@ -247,6 +251,6 @@ class Completion:
             self.stop_type = "eos"
         measured = None
         if self._probabilities is not None and self._released.whole:
-            measured = Measured(self._probabilities, text)
+            measured = TokenProbabilities(self._probabilities, text)
             self.measured.append(measured)
         return Step(text, token, len(self.tokens), eog, self._released.whole, measured)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bankml.core.engine.completion import Completion
 from bankml.core.engine.prompt_cache import PromptCache, ram_limit, ram_mib
+from bankml.core.engine.scheduler import Scheduler
 from bankml.core.engine.slot import BATCH, Slot
-from bankml.core.engine.turns import Turns
 from bankml.core.sampling import SamplingParams, gguf_defaults
 from bankml.refusal import EXIT_OTHER, Refusal
 
@@ -78,12 +78,12 @@ class Engine:
         self.verified = verified
         self.inexact = inexact
         self.eog = tokenizer.eog
-        self.turns = Turns()
+        self.scheduler = Scheduler()
         self.cache_ram = ram_mib() if cache_ram is None else cache_ram
         limit = ram_limit(self.cache_ram)
         cache = PromptCache(limit, model.n_ctx) if limit is not None else None
         # The reference cuts batches by the context as it was asked for, before that is rounded up.
-        self.slot = Slot(model, cache, min(n_ctx, BATCH))
+        self.slot = Slot(model, self.n_ctx, cache, min(n_ctx, BATCH))
         self._suppressed = _suppressed(gguf)
 
     @classmethod
@@ -174,23 +174,12 @@ class Engine:
         compile_seldom(progress)
 
     def check(self, prompt: Sequence[int]) -> None:
-        """Refuse a prompt that has tokens which the vocabulary has not, or leaves no room for an answer.
+        """Refuse a prompt with unknown token ids, or one that fills the context.
 
         Raises:
             Refusal: ``engine.tokens`` or ``engine.context``.
-
-        Source: the checks of launch_slot_with_task and update_slots, tools/server/server-context.cpp.
         """
-        n_vocab = self.model.n_vocab
-        if any(not 0 <= token < n_vocab for token in prompt):
-            raise Refusal("engine.tokens", "Prompt contains invalid tokens", allowed=f"0 to {n_vocab - 1}")
-        if len(prompt) >= self.n_ctx:
-            raise Refusal(
-                "engine.context",
-                f"request ({len(prompt)} tokens) exceeds the available context size ({self.n_ctx} tokens), try increasing it",
-                kind="exceed_context_size_error",
-                extra={"n_prompt_tokens": len(prompt), "n_ctx": self.n_ctx},
-            )
+        self.slot.check(prompt)
 
     def complete(
         self,
@@ -232,7 +221,9 @@ class Engine:
 
         sampler = Sampler(params, self.model.n_vocab, self.tokenizer, self._suppressed)
         return Completion(
-            self,
+            self.slot,
+            self.scheduler,
+            self.tokenizer,
             prompt,
             self._constrained(sampler, grammar, prefill) if grammar else sampler,
             max_tokens=-1 if max_tokens is None else max_tokens,

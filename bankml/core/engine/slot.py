@@ -6,13 +6,14 @@ Source: get_available_slot and update_slots, tools/server/server-context.cpp.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from bankml.core.engine.prompt_cache import PromptCache, common_prefix
+from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.model.model import Model
@@ -28,15 +29,36 @@ class Slot:
 
     Args:
         model: the model whose cells they are.
+        n_ctx: tokens that a prompt and its answer may have together.
         cache: the host's prompt cache, or None.
         batch: tokens of one llama_decode: 2048, or the context where it is smaller.
     """
 
-    def __init__(self, model: Model, cache: PromptCache | None, batch: int = BATCH) -> None:
+    def __init__(self, model: Model, n_ctx: int, cache: PromptCache | None, batch: int = BATCH) -> None:
         self.model = model
+        self.n_ctx = n_ctx
         self.cache = cache
         self.tokens: list[int] = []
         self._batch = min(batch, BATCH)
+
+    def check(self, prompt: Sequence[int]) -> None:
+        """Refuse a prompt with unknown token ids, or one that fills the context.
+
+        Raises:
+            Refusal: ``engine.tokens`` or ``engine.context``.
+
+        Source: the checks of launch_slot_with_task and update_slots, tools/server/server-context.cpp.
+        """
+        n_vocab = self.model.n_vocab
+        if any(not 0 <= token < n_vocab for token in prompt):
+            raise Refusal("engine.tokens", "Prompt contains invalid tokens", allowed=f"0 to {n_vocab - 1}")
+        if len(prompt) >= self.n_ctx:
+            raise Refusal(
+                "engine.context",
+                f"request ({len(prompt)} tokens) exceeds the available context size ({self.n_ctx} tokens), try increasing it",
+                kind="exceed_context_size_error",
+                extra={"n_prompt_tokens": len(prompt), "n_ctx": self.n_ctx},
+            )
 
     def choose(self, prompt: list[int]) -> None:
         """Before a prompt: where little of the slot would be kept, save it and look for something better.

@@ -20,7 +20,7 @@ from bankml.core.serve.resident import Resident
 from bankml.core.serve.worker import Event, Finished, Gone, Token, Wanted, answer
 
 if TYPE_CHECKING:
-    from bankml.core.engine import Completion, Engine, Measured
+    from bankml.core.engine import Completion, Engine, TokenProbabilities
     from bankml.core.sampling import SamplingParams
 
 
@@ -141,7 +141,7 @@ class Answer(Generic[P]):
             preserved=prepared.preserved,
         )
 
-    def told(self, measured: list[Measured]) -> list[Entry]:
+    def told(self, measured: list[TokenProbabilities]) -> list[Entry]:
         """The tokens' probabilities in their shape; the receipt will have their hash."""
         told = entries(measured, self.prepared.engine.tokenizer.piece, self.prepared.request.post_sampling_probs)
         self.logprobs.add(told)

@@ -14,7 +14,7 @@ from bankml.core.json.writer import dump
 from bankml.core.text.utf8 import complete
 
 if TYPE_CHECKING:
-    from bankml.core.engine import Measured
+    from bankml.core.engine import TokenProbabilities
 
 MAX_PROBS = 256
 """The most tokens that an entry may name here; b11192 has no limit, and an entry of a whole vocabulary takes megabytes."""
@@ -22,7 +22,9 @@ MAX_PROBS = 256
 Entry = dict[str, Any]
 
 
-def entries(measured: Iterable[Measured], piece: Callable[[int], bytes], post_sampling_probs: bool = False) -> list[Entry]:
+def entries(
+    measured: Iterable[TokenProbabilities], piece: Callable[[int], bytes], post_sampling_probs: bool = False
+) -> list[Entry]:
     """One entry for each measured token: id, text, bytes, value, and the same of the most probable tokens."""
     name = "prob" if post_sampling_probs else "logprob"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""One at a time, in the order of asking."""
+"""Who goes next: one completion at a time, in the order of their first steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 _LOOK_SECONDS = 0.05
 
 
-class Turns:
+class Scheduler:
     """A lock that is given in the order in which it was asked for, and that a waiting caller can give up on."""
 
     def __init__(self) -> None:
