@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bankml.cli.engine_options import Opening, engine_options
 from bankml.cli.inputs import read_file
 from bankml.cli.output import to_json
 from bankml.cli.prompt_arguments import chat_of, model_and_prompt
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from bankml.core.constrain.content import Content
     from bankml.core.engine import Completion, Engine
     from bankml.core.engine.chat import Chat
-    from bankml.core.model.graph import CacheType
 
 
 @click.command("generate")
@@ -34,17 +34,8 @@ if TYPE_CHECKING:
               help="The most tokens to generate; -1 until the context is full.")  # fmt: skip
 @click.option("--stop", metavar="TEXT", type=TEXT, multiple=True, help="End the answer before this text. May be given again.")
 @sampling_flags
-@click.option("--ctx", metavar="N", type=click.IntRange(min=0), default=4096, show_default=True,
-              help="Cells of the context; 0 for what the model was trained with.")  # fmt: skip
-@click.option("--threads", metavar="N", type=click.IntRange(min=1), envvar="BANKML_THREADS",
-              help="Threads that compute; without it one for each processor that may be used.")  # fmt: skip
-@click.option("--llama-threads", metavar="N", type=click.IntRange(min=1, max=512), default=3, show_default=True,
-              envvar="BANKML_LLAMA_THREADS", help="llama-server's -t whose bits long answers have.")  # fmt: skip
-@click.option("--cache-type", type=click.Choice(["f16", "q8_0"]), default="f16", show_default=True, envvar="BANKML_CACHE_TYPE",
-              help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
-@click.option("--fork", metavar="F", type=FILE, help="Pin to hold the file to; else the file's own.")
+@engine_options
 @click.option("--allow-unpinned", is_flag=True, help="Answer from a file that no pin vouches for, and say so.")
-@click.option("--inexact", is_flag=True, help="Answer even where the bits would not be the reference's, and say so.")
 @click.option("--grammar", metavar="FILE", type=FILE, help="GBNF that the answer must fit; see bankml grammar.")
 @click.option("--schema", metavar="FILE", type=FILE, help="JSON schema that the answer must follow.")
 @click.option("--json-mode", is_flag=True, help="The answer must be a JSON object.")
@@ -61,13 +52,8 @@ def command(
     raw: bool,
     max_tokens: int,
     stop: tuple[str, ...],
-    ctx: int,
-    threads: int | None,
-    llama_threads: int,
-    cache_type: CacheType,
-    fork: Path | None,
+    opening: Opening,
     allow_unpinned: bool,
-    inexact: bool,
     grammar: Path | None,
     schema: Path | None,
     json_mode: bool,
@@ -104,11 +90,11 @@ def command(
         schema={} if json_mode else _schema(schema),
         sampling=sampling_request(sampling),
     )
-    with _open(model, fork, allow_unpinned, ctx, threads, llama_threads, cache_type, inexact, asked.seldom) as engine:
+    with _open(model, opening, allow_unpinned, asked.needs_optional_kernels) as engine:
         begun = _start(engine, chat, asked)
         with begun.completion:
             if as_json:
-                click.echo(to_json(_report(engine, begun, llama_threads, asked), indent=2))
+                click.echo(to_json(_report(engine, begun, opening.options.llama_threads, asked), indent=2))
             else:
                 _stream(begun)
 
@@ -132,8 +118,8 @@ class _Asked:
     sampling: dict[str, Any]
 
     @property
-    def seldom(self) -> bool:
-        """Whether something is asked for that most answers do without."""
+    def needs_optional_kernels(self) -> bool:
+        """Whether the answer needs kernels that most answers do without."""
         return bool(self.grammar) or self.schema is not None or self.n_probs > 0 or self.sampling != {"temperature": 0.0}
 
 
@@ -164,50 +150,10 @@ def _schema(path: Path | None) -> dict[str, Any] | None:
     return value
 
 
-def _open(
-    model: str | None,
-    fork: Path | None,
-    allow_unpinned: bool,
-    ctx: int,
-    threads: int | None,
-    llama_threads: int,
-    cache_type: CacheType,
-    inexact: bool,
-    warm: bool,
-) -> Engine:
-    """Verify the file, then load it; each with its progress on a terminal.
+def _open(model: str | None, opening: Opening, allow_unpinned: bool, warm: bool) -> Engine:
+    from bankml.core.pins import resolve_model
 
-    Args:
-        warm: a grammar or probabilities are asked for.
-    """
-    from bankml.cli.progress import bars
-    from bankml.core.engine import Engine
-    from bankml.core.model.compile import load_ahead
-    from bankml.core.pins import measure, resolve_model, verify
-    from bankml.refusal import Refusal
-
-    path = resolve_model(model)
-    load_ahead()
-    with bars() as progress:
-        try:
-            verified = verify(path, fork, progress=progress)
-        except Refusal as refusal:
-            if not allow_unpinned or refusal.code != "pin.unpinned":
-                raise
-            verified = measure(path, progress=progress)
-            click.echo(f"bankml: {path.name} is unpinned: no record vouches for sha256 {verified.sha256}", err=True)
-        engine = Engine.open(
-            verified.path,
-            n_ctx=ctx,
-            threads=threads,
-            llama_threads=llama_threads,
-            cache_type=cache_type,
-            verified=verified,
-            inexact=inexact,
-            progress=progress,
-        )
-        if warm:
-            engine.warm(progress)
+    engine = opening.load(opening.verify(resolve_model(model), allow_unpinned=allow_unpinned), warm=warm)
     if engine.inexact is not None:
         click.echo(f"bankml: the answer is not exact: {engine.inexact}", err=True)
     return engine
@@ -291,7 +237,7 @@ def _stream(begun: _Begun) -> None:
 
 
 def _pieces(begun: _Begun) -> Iterator[str]:
-    """The text as it is let go; of a chat its content alone."""
+    """Yield text as it is released; for a chat, only the content."""
     for step in begun.completion:
         if begun.content is None:
             yield step.text

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.engine.scheduler import Scheduler
 from bankml.core.sampling import SamplingParams
 from bankml.refusal import Refusal
@@ -16,7 +16,7 @@ GREEDY = SamplingParams.greedy()
 
 @pytest.fixture(scope="module")
 def engine(smollm2):
-    with Engine.open(smollm2, n_ctx=512) as opened:
+    with Engine.open(smollm2, EngineOptions(n_ctx=512)) as opened:
         yield opened
 
 
@@ -126,18 +126,18 @@ def test_empty_prompt_has_an_empty_answer(engine):
 
 
 def test_context_is_rounded_up_as_the_reference_does(smollm2):
-    with Engine.open(smollm2, n_ctx=300, threads=1) as engine:
+    with Engine.open(smollm2, EngineOptions(n_ctx=300, threads=1)) as engine:
         assert engine.n_ctx == 512
 
 
 def test_context_is_at_most_the_models_own(smollm2):
-    with Engine.open(smollm2, n_ctx=10000, threads=1) as engine:
+    with Engine.open(smollm2, EngineOptions(n_ctx=10000, threads=1)) as engine:
         assert engine.n_ctx == 8192
 
 
 def test_context_that_is_none(smollm2):
     with pytest.raises(Refusal, match="context"):
-        Engine.open(smollm2, n_ctx=-1)
+        Engine.open(smollm2, EngineOptions(n_ctx=-1))
 
 
 def test_time_between_tokens_is_the_models(engine, prompt):

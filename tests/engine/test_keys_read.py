@@ -3,7 +3,7 @@
 
 import pytest
 
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.gguf import reader
 from bankml.core.gguf.keys import ARCHITECTURES, KEYS, Here
 from bankml.core.model import architectures
@@ -49,7 +49,7 @@ def test_an_engine_reads_every_key_that_is_read_and_no_other(arch, tmp_path, mon
 
     monkeypatch.setattr(reader.GgufFile, "__init__", watching)
     _keys_models.write(arch, {}, tmp_path / "m.gguf")
-    with Engine.open(tmp_path / "m.gguf", n_ctx=64, threads=1) as engine:
+    with Engine.open(tmp_path / "m.gguf", EngineOptions(n_ctx=64, threads=1)) as engine:
         props(engine)
         model_info(engine)
         engine.template.source  # noqa: B018 - made when it is first asked for

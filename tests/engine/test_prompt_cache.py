@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.engine.prompt_cache import PromptCache, common_prefix, ram_limit
 from bankml.core.engine.slot import Slot
 from bankml.refusal import Refusal
@@ -220,7 +220,7 @@ def test_ram_limit_that_is_none(monkeypatch, value):
 
 @pytest.mark.parametrize(("cache_type", "cell"), [("f16", 30 * 2 * 3 * 64 * 2), ("q8_0", 30 * 2 * 3 * 2 * 34)])
 def test_an_entry_counts_the_bytes_of_llama_cpps_state(smollm2, cache_type, cell):
-    with Engine.open(smollm2, n_ctx=256, cache_type=cache_type) as engine:
+    with Engine.open(smollm2, EngineOptions(n_ctx=256, cache_type=cache_type)) as engine:
         assert [engine.model.state_bytes(count) for count in (1, 455)] == [744 + 12 + cell, 744 + 455 * (12 + cell)]
         engine.slot.tokens = list(range(9))
         engine.slot.choose([100, 101])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.exact import check, sweep
 from bankml.core.oracle.kinds.libm import KIND
 from bankml.core.serve.receipt import receipt
@@ -142,8 +142,8 @@ def test_inexact_answers_say_so(bankml, smollm2: Path) -> None:
 @pytest.mark.usefixtures("another_record")
 def test_inexact_receipts_say_so(smollm2: Path) -> None:
     with pytest.raises(Refusal, match="would not be exact"):
-        Engine.open(smollm2, n_ctx=256)
-    with Engine.open(smollm2, n_ctx=256, inexact=True) as engine:
+        Engine.open(smollm2, EngineOptions(n_ctx=256))
+    with Engine.open(smollm2, EngineOptions(n_ctx=256, inexact=True)) as engine:
         origin = Resident(engine, 3).origin(engine)
     counts = {"prompt_tokens": 1, "completion_tokens": 1, "cache_n": 0, "ttft_ms": 1.0, "wall_ms": 1.0}
     made = receipt(origin, request_sha256="0" * 64, text="", sampling={}, **counts)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.gguf.guard import judge
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.pins import Identity, measure
@@ -50,7 +50,7 @@ resident.close()
 
 
 def opened(path: Path) -> Engine:
-    return Engine.open(path, n_ctx=256, verified=measure(path))
+    return Engine.open(path, EngineOptions(n_ctx=256), verified=measure(path))
 
 
 def ask(engine: Engine) -> list[int]:
@@ -117,7 +117,7 @@ def test_a_file_that_changes_before_it_is_loaded_is_not_answered_from(model: Pat
     verified = measure(model)
     later(model)
     with pytest.raises(Refusal, match="changed while it was being loaded") as refused:
-        Engine.open(model, n_ctx=256, verified=verified)
+        Engine.open(model, EngineOptions(n_ctx=256), verified=verified)
     assert (refused.value.code, refused.value.status) == ("pin.changed", 503)
 
 

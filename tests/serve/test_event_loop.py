@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bankml.core.abandon import Abandoned, go_on
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.serve.app import create_app
 from testing.hostile_bodies import KINDS, bodies
 
@@ -26,7 +26,7 @@ MOST_CALLS = 6000
 
 @pytest.fixture(scope="module")
 def server(smollm2: Path) -> Iterator[Server]:
-    with Engine.open(smollm2, n_ctx=256, threads=1) as engine:
+    with Engine.open(smollm2, EngineOptions(n_ctx=256, threads=1)) as engine:
         engine.warm()
         with Server(whole=create_app(engine)) as running:
             yield running

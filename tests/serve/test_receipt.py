@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bankml.core.engine import Engine
+from bankml.core.engine import Engine, EngineOptions
 from bankml.core.pins import Verified, measure, verify
 from bankml.core.serve.receipt import receipt
 from bankml.core.serve.resident import Resident
@@ -17,7 +17,7 @@ COUNTS: dict[str, Any] = {"prompt_tokens": 1, "completion_tokens": 1, "cache_n":
 
 
 def made(path: Path, verified: Verified | None, **options: Any) -> dict[str, Any]:
-    with Engine.open(path, n_ctx=256, verified=verified, **options) as engine:
+    with Engine.open(path, EngineOptions(n_ctx=256, **options), verified=verified) as engine:
         origin = Resident(engine, 3).origin(engine)
     return receipt(origin, request_sha256="0" * 64, text="", sampling={}, **COUNTS)
 

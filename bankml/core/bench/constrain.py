@@ -185,10 +185,10 @@ def _chain(n_vocab: int, rounds: int) -> tuple[Samples, Samples]:
 
 def _token(path: Path, threads: int, rounds: int) -> Samples | None:
     """Milliseconds that the model takes for a token; None where bankml does not play it."""
-    from bankml.core.engine import Engine
+    from bankml.core.engine import Engine, EngineOptions
 
     try:
-        engine = Engine.open(path, n_ctx=512, threads=threads, inexact=True)
+        engine = Engine.open(path, EngineOptions(n_ctx=512, threads=threads, inexact=True))
     except Refusal:
         return None
     spent = []

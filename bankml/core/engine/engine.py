@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bankml.core.engine.completion import Completion
+from bankml.core.engine.options import EngineOptions
 from bankml.core.engine.prompt_cache import PromptCache, ram_limit, ram_mib
 from bankml.core.engine.scheduler import Scheduler
 from bankml.core.engine.slot import BATCH, Slot
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from bankml.core.constrain.trie import VocabularyTrie
     from bankml.core.engine.constrained import Constrained
     from bankml.core.gguf.reader import GgufFile
-    from bankml.core.model.graph import CacheType
     from bankml.core.model.model import Model
     from bankml.core.pins import Verified
     from bankml.core.sampling.chain import Sampler
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from bankml.core.text.template import ChatTemplate
     from bankml.core.text.tokenizer import Tokenizer
 
-DEFAULT_CTX = 4096
 _PADDING = 256
 
 
@@ -90,21 +89,12 @@ class Engine:
     def open(
         cls,
         path: Path,
+        options: EngineOptions | None = None,
         *,
-        n_ctx: int = DEFAULT_CTX,
-        threads: int | None = None,
-        llama_threads: int = 3,
-        cache_type: CacheType = "f16",
         verified: Verified | None = None,
-        inexact: bool = False,
-        cache_ram: int | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Self:
-        """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
-
-        ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
-        ``cache_ram`` is llama-server's ``--cache-ram`` in MiB; without it ``BANKML_CACHE_RAM`` counts, else its default.
-        ``inexact`` opens it even where a kernel or a function that decides bits is not the reference's.
+        """Open, guard and load a file.
 
         Raises:
             Refusal: the guard refuses the file, bankml does not play it, the context is no size, answers would not be exact, or
@@ -116,20 +106,21 @@ class Engine:
         from bankml.core.model.plan import plan
         from bankml.core.text.tokenizer import Tokenizer
 
-        if not 0 <= n_ctx < 1 << 31:
-            found, allowed = str(n_ctx), "0 to 2147483647"
+        options = options or EngineOptions()
+        if not 0 <= options.n_ctx < 1 << 31:
+            found, allowed = str(options.n_ctx), "0 to 2147483647"
             raise Refusal(
                 "engine.ctx", "the context is not a number of tokens", found=found, allowed=allowed, exit_code=EXIT_OTHER
             )
         gguf = GgufFile.open(path)
         try:
             built = plan(gguf)
-            asked = n_ctx or built.n_ctx_train
+            asked = options.n_ctx or built.n_ctx_train
             types = {name: gguf.tensors[name].type_id for name in built.matrices}
-            compile_kernels([(types[name], rows) for name, (rows, _) in built.matrices.items()], cache_type, progress)
+            compile_kernels([(types[name], rows) for name, (rows, _) in built.matrices.items()], options.cache_type, progress)
             from bankml.core.exact.trials import used_by
 
-            reason = require(inexact, used_by(built, types, cache_type))
+            reason = require(options.inexact, used_by(built, types, options.cache_type))
             from bankml.core.model.model import Model
 
             tokenizer = Tokenizer.from_gguf(gguf)
@@ -137,9 +128,9 @@ class Engine:
             model = Model.load(
                 gguf,
                 n_ctx=-(-asked // _PADDING) * _PADDING,
-                threads=threads,
-                llama_threads=llama_threads,
-                cache_type=cache_type,
+                threads=options.threads,
+                llama_threads=options.llama_threads,
+                cache_type=options.cache_type,
                 progress=progress,
             )
             if verified is not None:
@@ -147,7 +138,7 @@ class Engine:
         except BaseException:
             gguf.close()
             raise
-        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason, cache_ram=cache_ram)
+        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason, cache_ram=options.cache_ram)
 
     @cached_property
     def template(self) -> ChatTemplate:

@@ -73,13 +73,15 @@ def compare_script(body: dict[str, Any], model: Path | None) -> Tally:
     """
     if model is None:
         raise Refusal("oracle.model", "the recorded model is not on this machine", hint="`bankml pull` fetches the default one")
-    from bankml.core.engine import Engine
+    from bankml.core.engine import Engine, EngineOptions
     from bankml.core.engine.prompt_cache import DEFAULT_MIB
 
     tally = Tally()
     cache_type = body.get("cache_type", "f16")
     cache_ram = body.get("cache_ram", DEFAULT_MIB)
-    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type, cache_ram=cache_ram)
+    engine = Engine.open(
+        model, EngineOptions(n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type, cache_ram=cache_ram)
+    )
     try:
         for number, step in enumerate(body["steps"]):
             _hold(engine, step, f"step {number}", tally)

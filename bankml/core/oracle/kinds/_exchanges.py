@@ -44,11 +44,11 @@ def compare_exchanges(
 async def _ask_app(
     exchanges: list[Exchange], model: Path, ctx: int, llama_threads: int, cache_type: CacheType, tally: Tally
 ) -> None:
-    from bankml.core.engine import Engine
+    from bankml.core.engine import Engine, EngineOptions
     from bankml.core.serve.app import create_app
     from bankml.core.serve.settings import Settings
 
-    engine = Engine.open(model, n_ctx=ctx, llama_threads=llama_threads, cache_type=cache_type)
+    engine = Engine.open(model, EngineOptions(n_ctx=ctx, llama_threads=llama_threads, cache_type=cache_type))
     app = create_app(engine, Settings(quiet=True, llama_threads=llama_threads))
     try:
         for number, each in enumerate(exchanges):

@@ -193,12 +193,12 @@ def _evaluated(gguf: GgufFile) -> str:
 
 
 async def _app_answers(path: Path) -> dict[str, Any]:
-    from bankml.core.engine import Engine
+    from bankml.core.engine import Engine, EngineOptions
     from bankml.core.oracle.kinds.serve import ask
     from bankml.core.serve.app import create_app
     from bankml.core.serve.settings import Settings
 
-    engine = Engine.open(path, n_ctx=_CTX, threads=1, llama_threads=1)
+    engine = Engine.open(path, EngineOptions(n_ctx=_CTX, threads=1, llama_threads=1))
     app = create_app(engine, Settings(quiet=True, llama_threads=1))
     try:
         return {"answers": [_kept(name, *await ask(app, name, body, body is not None, False)) for name, body in ASKED]}
