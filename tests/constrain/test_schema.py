@@ -8,6 +8,7 @@ import pytest
 from bankml.core.constrain.doubles import number
 from bankml.core.constrain.grammar import Grammar
 from bankml.core.constrain.schema import grammar_of, grammar_of_text
+from bankml.core.constrain.trie import VocabularyTrie
 from bankml.refusal import Refusal
 from tests.steps import calls
 
@@ -15,11 +16,15 @@ PERSON = """{"type": "object", "properties": {"name": {"type": "string", "maxLen
 "maximum": 130}, "tag": {"enum": ["a", 1.50]}}, "required": ["name", "age"]}"""
 
 
+# A token is a byte.
+BYTES = VocabularyTrie([bytes([byte]) for byte in range(256)], frozenset())
+
+
 def fits(grammar, text):
     for byte in text.encode():
-        if not grammar.allows_piece(bytes([byte])):
+        if not grammar.allows(byte):
             return False
-        grammar.accept_piece(bytes([byte]))
+        grammar.accept(byte)
     return grammar.may_end
 
 
@@ -35,7 +40,8 @@ def fits(grammar, text):
     ],
 )
 def test_the_grammar_takes_what_the_schema_takes(text, expected):
-    assert fits(Grammar.parse(grammar_of_text(PERSON.encode()).text), text) is expected
+    grammar = Grammar.parse(grammar_of_text(PERSON.encode()).text, vocabulary=BYTES)
+    assert fits(grammar, text) is expected
 
 
 def test_warnings_say_what_is_not_held_to():

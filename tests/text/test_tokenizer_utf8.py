@@ -4,39 +4,8 @@
 import pytest
 
 from bankml.core.oracle.kinds._token_corpus import broken, drawn
-from bankml.core.text.utf8 import Utf8Buffer, complete, decode_lenient
+from bankml.core.text.utf8 import complete, decode_lenient
 from bankml.refusal import Refusal
-
-
-def test_every_cut_of_every_character():
-    text = "aé€😀\u0301👩‍👩‍👧 z"
-    data = text.encode()
-    for size in range(1, 6):
-        buffer = Utf8Buffer()
-        given = [buffer.push(data[at : at + size]) for at in range(0, len(data), size)]
-        assert "".join(given) == text
-        assert "\ufffd" not in "".join(given)
-        assert buffer.pending == b""
-
-
-def test_nothing_is_given_while_a_character_is_cut_off():
-    buffer = Utf8Buffer()
-    assert buffer.push(b"ab\xf0\x9f") == ""
-    assert buffer.pending == b"ab\xf0\x9f"
-    assert buffer.push(b"\x98") == ""
-    assert buffer.push(b"\x80c") == "ab😀c"
-
-
-def test_the_end_gives_what_is_left():
-    buffer = Utf8Buffer()
-    assert buffer.push(b"a\xe2\x82") == ""
-    assert buffer.flush() == "a\ufffd"
-    assert (buffer.flush(), buffer.pending) == ("", b"")
-
-
-def test_bytes_that_are_no_character():
-    buffer = Utf8Buffer()
-    assert buffer.push(b"\xff\x80a") == "\ufffd\ufffda"
 
 
 @pytest.mark.parametrize(

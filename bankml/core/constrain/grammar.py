@@ -62,11 +62,6 @@ class Grammar:
         """Whether the text may end here."""
         return self._machine.ends(self._state)
 
-    @property
-    def must_end(self) -> bool:
-        """Whether nothing but an end can follow."""
-        return bool(self._machine.stacks(self._state).tolist() == [0])
-
     def allows(self, token: int) -> bool:
         """Whether a token may come next."""
         vocabulary = self._known()
@@ -77,13 +72,6 @@ class Grammar:
             return False
         points, count, value, remain = self._decoded(piece)
         return self._machine.ask(grammar_tokens.fits, self._state, token, points, count, value, remain) > 0
-
-    def allows_piece(self, piece: bytes) -> bool:
-        """Whether bytes may come next, as a token that no terminal names."""
-        if not piece or piece[0] == 0:
-            return False
-        points, count, value, remain = self._decoded(piece)
-        return self._machine.ask(grammar_tokens.fits, self._state, -1, points, count, value, remain) > 0
 
     def accept(self, token: int) -> None:
         """Go on after a token. Ask :meth:`allows` first: as in the reference, one that breaks a character is not noticed here.
@@ -97,10 +85,6 @@ class Grammar:
                 raise _rejected(vocabulary.pieces[token], token)
             return
         self._accept(token, vocabulary.pieces[token])
-
-    def accept_piece(self, piece: bytes) -> None:
-        """Go on after bytes. Raises: Refusal, as :meth:`accept`."""
-        self._accept(-1, piece)
 
     def mask(self, vocabulary: VocabularyTrie | None = None) -> Mask:
         """bool[n_vocab]: which tokens may come next."""

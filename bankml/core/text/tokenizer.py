@@ -100,10 +100,6 @@ class Tokenizer:
             if added:
                 self._added(role)
 
-    def token_text(self, token: int) -> str:
-        """The token as the vocabulary spells it."""
-        return self.vocab.tokens[self._checked(token)]
-
     def is_control(self, token: int) -> bool:
         """True for a control token."""
         return bool(self.vocab.attributes[self._checked(token)] & CONTROL)

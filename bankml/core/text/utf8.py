@@ -26,35 +26,6 @@ def complete(data: bytes | bytearray) -> int:
     return size
 
 
-class Utf8Buffer:
-    """Collects the pieces of an answer and gives them out as text, never a part of a character.
-
-    As llama-server does, nothing is given out while the last character is cut off, not even whole ones before it in the
-    same piece; bytes that can belong to no character come out as U+FFFD.
-
-    Source: server_context_impl::process_token, tools/server/server-context.cpp.
-    """
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    @property
-    def pending(self) -> bytes:
-        """The bytes that wait for the rest of their character."""
-        return bytes(self._held)
-
-    def push(self, data: bytes) -> str:
-        """Take the next piece; returns the text that may be shown now, possibly none."""
-        self._held += data
-        return "" if complete(self._held) < len(self._held) else self.flush()
-
-    def flush(self) -> str:
-        """Give out what is held, cut off or not: the answer has ended."""
-        text = self._held.decode("utf-8", "replace")
-        self._held.clear()
-        return text
-
-
 def decode_lenient(data: bytes) -> str:
     """The code points that the reference's tokenizer sees in ``data``; the same as strict decoding where that succeeds.
 
