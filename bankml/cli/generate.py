@@ -201,7 +201,7 @@ def _plain_grammar(schema: dict[str, Any] | None) -> str:
     """The grammar of a schema for a text that is continued."""
     if schema is None:
         return ""
-    from bankml.core.serve.constraint import grammar_of_schema
+    from bankml.core.serve.schema_field import grammar_of_schema
 
     return grammar_of_schema(schema)
 

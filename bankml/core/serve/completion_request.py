@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from bankml.core.json.faults import type_name
-from bankml.core.serve.constraint import grammar_of_schema
 from bankml.core.serve.fields import COMPLETION, check_names, ignored_by_llama, unsupported
 from bankml.core.serve.request import AnswerRequest, boolean, probs, read_grammar, read_shared
+from bankml.core.serve.schema_field import grammar_of_schema
 from bankml.refusal import Refusal
 
 

@@ -25,18 +25,15 @@ from numba.core.datamodel import models
 from numba.core.extending import _Intrinsic, register_model
 from numba.core.runtime import rtsys
 from numba.core.typing.templates import make_intrinsic_template
-from numba.np import arrayobj
+from numba.core.typing.typeof import typeof_impl
 
+from bankml.kernels.compiler.arrays import of_numpy
 from bankml.kernels.compiler.elf import LIBC
-from bankml.kernels.compiler.native import Compiled, Intrinsic
+from bankml.kernels.compiler.functions import Function, Intrinsic
 from bankml.kernels.compiler.simd import ELEMENTS, Emit
 from bankml.kernels.compiler.types import Array, Scalar, Signature, Tuple, Type, Vector
 
 _I64 = ir.IntType(64)
-# What an array object holds after Python's own head: its data, the number of dimensions, the sizes.
-# Source: PyArrayObject_fields, numpy/ndarraytypes.h.
-_HEAD = object.__basicsize__
-_DATA, _SIZES = _HEAD, _HEAD + 16
 
 
 class VectorType(numba_types.Type):  # type: ignore[misc]
@@ -142,11 +139,11 @@ class _Pipeline(compiler.Compiler):  # type: ignore[misc]
 _OPTIONS: dict[str, Any] = {
     "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False,
 }  # fmt: skip
-_dispatchers: dict[Compiled, Any] = {}
+_dispatchers: dict[Function, Any] = {}
 _intrinsics: dict[Intrinsic, Any] = {}
 
 
-def _dispatcher(function: Compiled) -> Any:
+def _dispatcher(function: Function) -> Any:
     found = _dispatchers.get(function)
     if found is None:
         decorate = njit(**_OPTIONS, pipeline_class=_Pipeline)
@@ -158,12 +155,14 @@ def _dispatcher(function: Compiled) -> Any:
     return found
 
 
-def dispatcher_type(function: Compiled) -> Any:
+@typeof_impl.register(Function)  # type: ignore[untyped-decorator]
+def _dispatcher_type(function: Function, context: Any) -> Any:
     """numba's type of a function that is called."""
     return numba_types.Dispatcher(_dispatcher(function))
 
 
-def intrinsic_type(step: Intrinsic) -> Any:
+@typeof_impl.register(Intrinsic)  # type: ignore[untyped-decorator]
+def _intrinsic_type(step: Intrinsic, context: Any) -> Any:
     """numba's type of an intrinsic."""
     if step not in _intrinsics:
         signature = numba_signature(step.signature)
@@ -182,7 +181,7 @@ def intrinsic_type(step: Intrinsic) -> Any:
     return _intrinsics[step]
 
 
-def build(functions: Sequence[Compiled]) -> bytes:
+def build(functions: Sequence[Function]) -> bytes:
     """Compile functions of one module, which have signatures, into one object file that exports their symbols.
 
     Raises:
@@ -198,13 +197,13 @@ def build(functions: Sequence[Compiled]) -> bytes:
         return whole.emit()
 
 
-def _result(function: Compiled) -> Any:
+def _result(function: Function) -> Any:
     dispatcher = _dispatcher(function)
     (result,) = dispatcher.overloads.values()
     return result
 
 
-def _wrapper(target: Any, function: Compiled) -> Any:
+def _wrapper(target: Any, function: Function) -> Any:
     """The function as C sees it: arrays come as Python's objects, a tuple goes to the address that comes first."""
     assert function.signature is not None
     result = _result(function)
@@ -221,7 +220,7 @@ def _wrapper(target: Any, function: Compiled) -> Any:
     wrapped = ir.Function(module, ir.FunctionType(gives, [_I64] * gives_tuple + takes), function.symbol)
     builder = ir.IRBuilder(wrapped.append_basic_block("entry"))
     arguments = [
-        _of_numpy(target, builder, kind, value) if isinstance(kind, numba_types.Array) else value
+        of_numpy(target, builder, kind, value) if isinstance(kind, numba_types.Array) else value
         for kind, value in zip(description.argtypes, wrapped.args[gives_tuple:], strict=True)
     ]
     _, out = target.call_conv.call_function(builder, native, description.restype, description.argtypes, arguments)
@@ -233,27 +232,3 @@ def _wrapper(target: Any, function: Compiled) -> Any:
     else:
         builder.ret(out)
     return module
-
-
-def array(target: Any, builder: Any, kind: Any, data: Any, sizes: Sequence[Any]) -> Any:
-    """numba's array, of a type of numba's, over numbers in C's order that belong to somebody else."""
-    item = ir.Constant(_I64, target.get_abi_sizeof(target.get_data_type(kind.dtype)))
-    strides = [item]
-    for size in reversed(sizes[1:]):
-        strides.insert(0, builder.mul(strides[0], size))
-    made = arrayobj.make_array(kind)(target, builder)
-    arrayobj.populate_array(made, data=data, shape=sizes, strides=strides, itemsize=item, meminfo=None)
-    return made._getvalue()
-
-
-def _of_numpy(target: Any, builder: Any, kind: Any, address: Any) -> Any:
-    """numba's array of numpy's array object."""
-
-    def word(at: Any, offset: int) -> Any:
-        place = builder.inttoptr(builder.add(at, ir.Constant(_I64, offset)), _I64.as_pointer())
-        return builder.load(place, typ=_I64)
-
-    sizes_at = word(address, _SIZES)
-    sizes = [word(sizes_at, 8 * i) for i in range(kind.ndim)]
-    data = builder.inttoptr(word(address, _DATA), target.get_data_type(kind.dtype).as_pointer())
-    return array(target, builder, kind, data, sizes)

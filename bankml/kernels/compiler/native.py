@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from bankml.kernels.compiler import types
+from bankml.kernels.compiler.functions import PACKAGE, Function
 from bankml.kernels.compiler.types import Array, Scalar, Signature, Tuple
 
 _C_TYPES: dict[str, Any] = {
@@ -27,37 +28,22 @@ _C_TYPES: dict[str, Any] = {
     "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "intp": ctypes.c_ssize_t, "float32": ctypes.c_float,
     "float64": ctypes.c_double,
 }  # fmt: skip
-PACKAGE = "bankml.kernels."
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
 _entries: dict[str, dict[str, Compiled]] = {}
 
 
-class Compiled:
-    """A function in the subset of Python that the compiler takes.
+class Compiled(Function):
+    """A function that runs as machine code.
 
     Called from Python, one with a signature runs as machine code: an array must have the declared type and be contiguous, and
     of results only numbers and tuples of them come back. One without runs as the Python that it is.
     """
 
     def __init__(self, function: Callable[..., Any], signature: Signature | None):
-        self.function = function
-        self.signature = signature
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
-        self.__module__ = function.__module__
+        super().__init__(function, signature)
         self._native: Callable[..., Any] | None = None
         self._arrays: tuple[tuple[int, np.dtype[Any], int], ...] = ()
-
-    @property
-    def symbol(self) -> str:
-        """Its name in object files: that of the module, a point, its own."""
-        return f"{self.module}.{self.__name__}"
-
-    @property
-    def module(self) -> str:
-        """Its module's name, below that of the kernels."""
-        return self.__module__.removeprefix(PACKAGE)
 
     @property
     def is_entry(self) -> bool:
@@ -69,13 +55,6 @@ class Compiled:
         """Where its machine code is."""
         found = _addresses.get(self.symbol)
         return found if found is not None else _load(self)
-
-    @property
-    def _numba_type_(self) -> Any:
-        """What it is to a compiled function that calls it."""
-        from bankml.kernels.compiler import build
-
-        return build.dispatcher_type(self)
 
     def __call__(self, *args: Any) -> Any:
         """Run it. The interpreter is free for other threads meanwhile."""
@@ -121,21 +100,6 @@ def _gives_tuple(native: Callable[..., Any], kinds: Sequence[Any]) -> Callable[.
         return tuple(getattr(out, name) for name in names)
 
     return call
-
-
-class Intrinsic:
-    """A step written out in LLVM's terms: ``emit(E, *values)`` with an ``Emit`` of simd.py."""
-
-    def __init__(self, name: str, signature: Signature, emit: Callable[..., Any]):
-        self.__name__ = name
-        self.signature = signature
-        self.emit = emit
-
-    @property
-    def _numba_type_(self) -> Any:
-        from bankml.kernels.compiler import build
-
-        return build.intrinsic_type(self)
 
 
 def compiled(given: str | Signature | Callable[..., Any]) -> Any:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from bankml.kernels.compiler import types
+from bankml.kernels.compiler.functions import Intrinsic
 from bankml.kernels.compiler.isa import VNNI, W
-from bankml.kernels.compiler.native import Intrinsic
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -230,7 +230,7 @@ class Emit:
 
     def stack_array(self, count):
         """The compiler's array of `count` zeros of int64 in the function's frame."""
-        from bankml.kernels.compiler.build import array
+        from bankml.kernels.compiler.arrays import array
 
         ty = ir.ArrayType(I64, count)
         with self.b.goto_entry_block():
