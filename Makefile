@@ -10,11 +10,11 @@ T ?= tests
 BEST := $(firstword $(wildcard .reference/native .reference/haswell))
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench reference gate docs clean
+.PHONY: help serve test check bench performance reference gate docs clean
 
 help: ## Print the targets.
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo '  PYTHON=python3.12 chooses the interpreter; ARGS="--ctx 2048" goes to serve and bench model, ARGS=--resume to gate; T=tests/text to test.'
+	@echo '  PYTHON=python3.12 chooses the interpreter; ARGS="--ctx 2048" goes to serve and bench model, ARGS=--resume to gate, ARGS=--page to performance; T=tests/text to test.'
 
 serve: $(VENV)/.run ## Fetch the default model once, check it, and answer over HTTP.
 	$(BIN)/bankml pull
@@ -32,10 +32,15 @@ check: $(VENV)/.check ## Lint, types, shell syntax, licence headers, docs in ste
 	$(BIN)/python scripts/check_imports.py
 	$(BIN)/python scripts/check_places.py
 	$(BIN)/python scripts/command_help.py --check
+	$(BIN)/python scripts/key_table.py --check
+	$(BIN)/python -m testing.performance --check
 
 bench: $(VENV)/.run ## Measure speed; against the reference where `make reference` was run.
 	$(BIN)/bankml bench model $(addprefix --reference ,$(BEST)) $(ARGS)
 	$(BIN)/bankml bench start $(addprefix --reference ,$(BEST))
+
+performance: $(VENV)/.test ## Measure all that docs/performance.md states, in one run on one commit, and write its tables.
+	$(BIN)/python -m testing.performance $(ARGS)
 
 reference: $(VENV)/.run ## Build llama.cpp b11192, which oracles and benchmarks ask, into .reference/.
 	VENV_PYTHON=$(BIN)/python testing/build_reference.sh
@@ -43,8 +48,9 @@ reference: $(VENV)/.run ## Build llama.cpp b11192, which oracles and benchmarks 
 gate: $(VENV)/.test $(VENV)/.check ## The release gate: checks, tests, fresh oracles, benchmarks, a report.
 	VENV=$(VENV) testing/release_gate.sh $(ARGS)
 
-docs: $(VENV)/.check ## Write docs/commands.md from the commands' help.
+docs: $(VENV)/.check ## Write docs/commands.md and docs/keys.md from the code.
 	$(BIN)/python scripts/command_help.py
+	$(BIN)/python scripts/key_table.py
 
 clean: ## Remove .venv and every cache; models and the reference stay.
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

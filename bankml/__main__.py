@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """``python -m bankml``."""
 
-from bankml.cli.main import main
+from bankml.cli.main import entry
 
-raise SystemExit(main())
+entry()

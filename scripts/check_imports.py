@@ -11,14 +11,16 @@ from pathlib import Path
 from tracked import ROOT
 
 MIDDLE = {"model", "sampling", "constrain", "text", "pins"}
-EVERYONE = {"refusal", "home", "json_writer"}
+EVERYONE = {"refusal", "home", "abandon", "json"}
 
 # What each room of core may import besides itself, EVERYONE and the kernels.
 ROOMS: dict[str, set[str]] = {
     "refusal": set(),
     "home": set(),
-    "json_writer": set(),
-    "exact": set(),
+    "abandon": set(),
+    "json": set(),
+    # What it asks of the kernels it asks as the graph does.
+    "exact": {"gguf", "model"},
     "gguf": set(),
     **{room: {"gguf"} for room in MIDDLE},
     # A grammar speaks of tokens.

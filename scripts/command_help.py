@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterator
 
 import click
+from generated import write_or_compare
 from tracked import ROOT
 
 from bankml.cli.main import cli
@@ -40,18 +40,5 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or compare it; returns 1 when the page is out of step."""
-    text = page()
-    if "--check" not in arguments:
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    for line in difflib.unified_diff(written.splitlines(), text.splitlines(), "docs/commands.md", "--help", lineterm="", n=1):
-        print(line)
-    print(f"docs/commands.md is {'in step' if written == text else 'out of step: run make docs'}")
-    return 0 if written == text else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_compare(PAGE, page(), "--help", sys.argv[1:]))

@@ -263,7 +263,7 @@ stages() {
         BANKML_ISA=$tier "$BIN/python" -c "import bankml.kernels.isa" 2>/dev/null || continue
         oracle "oracle $tier kernels" env BANKML_ISA=$tier "$BIN/python" -m tests.kernels.compare_records \
             tests/records/kernels*.json.gz tests/records/operations.json.gz tests/records/attention*.json.gz \
-            tests/records/libm.json.gz tests/records/model-shapes*.json.gz
+            tests/records/start.json.gz tests/records/libm.json.gz tests/records/model-shapes*.json.gz
     done
     beyond "kernels: another seed" kernels - seed=1
     beyond "kernels: NaN and infinities, another seed" kernels - wild=1 seed=1

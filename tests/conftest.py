@@ -128,7 +128,8 @@ def empty_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A BANKML_HOME with nothing but the shared compiled kernels, made and set."""
     home.mkdir()
     shared = SHARED_HOME / "cache"
-    shared.mkdir(parents=True, exist_ok=True)
+    # Where nothing is compiled yet, what this home compiles is for all.
+    (shared / "kernels").mkdir(parents=True, exist_ok=True)
     (home / "cache").mkdir()
     for entry in shared.iterdir():
         if entry.name != "partial":

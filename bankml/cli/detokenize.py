@@ -8,12 +8,15 @@ import sys
 
 import click
 
+from bankml.cli.inputs import read_stdin
+from bankml.cli.output import to_json
+from bankml.cli.values import MODEL, TEXT
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 
 @click.command("detokenize", context_settings={"ignore_unknown_options": True})
-@click.argument("model", required=False)
-@click.argument("ids", nargs=-1)
+@click.argument("model", type=MODEL, required=False)
+@click.argument("ids", type=TEXT, nargs=-1)
 @click.option("--no-special", is_flag=True, help="Leave control tokens out.")
 @click.option("--clean", is_flag=True, help="Drop added tokens and clean up spaces, as llama_detokenize does.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"content": ...}; bytes that are not UTF-8 become U+FFFD.')
@@ -30,10 +33,10 @@ def command(model: str | None, ids: tuple[str, ...], no_special: bool, clean: bo
 
     with GgufFile.open(resolve_model(model)) as gguf:
         tokenizer = Tokenizer.from_gguf(gguf)
-    tokens = [_number(text) for text in ids] if ids else _read(sys.stdin.buffer.read())
+    tokens = [_number(text) for text in ids] if ids else _read(read_stdin())
     text = tokenizer.decode(tokens, not no_special, remove=True) if clean else tokenizer.join(tokens, not no_special)
     if as_json:
-        click.echo(json.dumps({"content": text.decode("utf-8", "replace")}, ensure_ascii=False))
+        click.echo(to_json({"content": text.decode("utf-8", "replace")}))
     else:
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()

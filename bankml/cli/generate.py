@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bankml.cli.inputs import read_file
+from bankml.cli.output import to_json
 from bankml.cli.prompt_arguments import chat_of, model_and_prompt
 from bankml.cli.sampling_flags import sampling_flags, sampling_request
-from bankml.core.json_writer import dumps
+from bankml.cli.values import FILE, MODEL, TEXT
 
 if TYPE_CHECKING:
     from bankml.core.constrain.content import Content
@@ -23,30 +25,28 @@ if TYPE_CHECKING:
 
 
 @click.command("generate")
-@click.argument("words", metavar="[MODEL] [PROMPT]", nargs=-1)
-@click.option("--model", "model_option", metavar="MODEL", help="The model; then the one argument is the prompt.")
-@click.option("--messages", metavar="FILE", type=click.Path(path_type=Path), help="A JSON list of chat messages; - for stdin.")
-@click.option("--system", metavar="TEXT", help="A system message before the prompt.")
+@click.argument("words", metavar="[MODEL] [PROMPT]", type=MODEL, nargs=-1)
+@click.option("--model", "model_option", metavar="MODEL", type=MODEL, help="The model; then the one argument is the prompt.")
+@click.option("--messages", metavar="FILE", type=FILE, help="A JSON list of chat messages; - for stdin.")
+@click.option("--system", metavar="TEXT", type=TEXT, help="A system message before the prompt.")
 @click.option("--raw", is_flag=True, help="Continue the prompt as it is, without the chat template.")
 @click.option("--max", "max_tokens", metavar="N", type=click.IntRange(min=-1), default=256, show_default=True,
               help="The most tokens to generate; -1 until the context is full.")  # fmt: skip
-@click.option("--stop", metavar="TEXT", multiple=True, help="End the answer before this text. May be given again.")
+@click.option("--stop", metavar="TEXT", type=TEXT, multiple=True, help="End the answer before this text. May be given again.")
 @sampling_flags
 @click.option("--ctx", metavar="N", type=click.IntRange(min=0), default=4096, show_default=True,
               help="Cells of the context; 0 for what the model was trained with.")  # fmt: skip
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), envvar="BANKML_THREADS",
-              help="Threads that compute; all cores without it.")  # fmt: skip
+              help="Threads that compute; without it one for each processor that may be used.")  # fmt: skip
 @click.option("--llama-threads", metavar="N", type=click.IntRange(min=1, max=512), default=3, show_default=True,
               envvar="BANKML_LLAMA_THREADS", help="llama-server's -t whose bits long answers have.")  # fmt: skip
 @click.option("--cache-type", type=click.Choice(["f16", "q8_0"]), default="f16", show_default=True, envvar="BANKML_CACHE_TYPE",
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
-@click.option("--fork", metavar="F", type=click.Path(path_type=Path), help="Pin to hold the file to; else the file's own.")
+@click.option("--fork", metavar="F", type=FILE, help="Pin to hold the file to; else the file's own.")
 @click.option("--allow-unpinned", is_flag=True, help="Answer from a file that no pin vouches for, and say so.")
 @click.option("--inexact", is_flag=True, help="Answer even where the bits would not be the reference's, and say so.")
-@click.option(
-    "--grammar", metavar="FILE", type=click.Path(path_type=Path), help="GBNF that the answer must fit; see bankml grammar."
-)
-@click.option("--schema", metavar="FILE", type=click.Path(path_type=Path), help="JSON schema that the answer must follow.")
+@click.option("--grammar", metavar="FILE", type=FILE, help="GBNF that the answer must fit; see bankml grammar.")
+@click.option("--schema", metavar="FILE", type=FILE, help="JSON schema that the answer must follow.")
 @click.option("--json-mode", is_flag=True, help="The answer must be a JSON object.")
 @click.option("--logprobs", "n_probs", metavar="N", type=click.IntRange(min=1, max=256),
               help="With --json, tell each token's logprob and those of the N most probable tokens.")  # fmt: skip
@@ -100,7 +100,7 @@ def command(
         stop=list(stop),
         n_probs=n_probs or 0,
         post_sampling_probs=post_sampling_probs,
-        grammar=grammar.read_text("utf-8", "surrogateescape") if grammar is not None else "",
+        grammar=read_file(grammar).decode("utf-8", "surrogateescape") if grammar is not None else "",
         schema={} if json_mode else _schema(schema),
         sampling=sampling_request(sampling),
     )
@@ -108,7 +108,7 @@ def command(
         begun = _start(engine, chat, asked)
         with begun.completion:
             if as_json:
-                click.echo(dumps(_report(engine, begun, llama_threads, asked), indent=2))
+                click.echo(to_json(_report(engine, begun, llama_threads, asked), indent=2))
             else:
                 _stream(begun)
 
@@ -158,7 +158,7 @@ def _schema(path: Path | None) -> dict[str, Any] | None:
 
     if path is None:
         return None
-    value = json_text.read(path.read_bytes())
+    value = json_text.read(read_file(path))
     if not isinstance(value, dict):
         raise Refusal("schema.object", "the schema of an answer is an object", where=str(path), found=json_text.dump(value)[:60])
     return value
@@ -219,7 +219,7 @@ def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _
     _check_biases(asked.sampling, engine)
     made = None
     if isinstance(chat, str):
-        tokens, grammar = engine.tokenizer.encode(chat), asked.grammar or _plain_grammar(asked.schema)
+        tokens, grammar = engine.tokenizer.encode_compactly(chat), asked.grammar or _plain_grammar(asked.schema)
     else:
         made = _chat(engine, chat, asked.schema)
         tokens, grammar = made.tokens, made.reading.text or asked.grammar
@@ -240,12 +240,12 @@ def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _
 
 
 def _chat(engine: Engine, messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> Chat:
-    from bankml.core.engine.chat import ready
+    from bankml.core.engine.chat import ready, rendered
     from bankml.core.refusal import Refusal
     from bankml.core.text.template_request import read_request
 
     wanted = {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
-    made = ready(engine, read_request({"messages": messages, **wanted}))
+    made = ready(engine, rendered(engine, read_request({"messages": messages, **wanted})))
     if schema is not None and made.reading.text is None:
         raise Refusal("schema.template", "llama.cpp b11192 binds no answer by a schema on this template", hint="--grammar can")
     return made

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bankml.cli.inputs import read_named
+from bankml.cli.output import to_json
+from bankml.cli.values import FILE, MODEL, TEXT
+
 if TYPE_CHECKING:
     from bankml.core.constrain.chat_grammar import ChatGrammar
 
@@ -20,18 +24,20 @@ def command() -> None:
 
 
 @command.command("check")
-@click.argument("file", metavar="FILE")
-@click.option("--model", metavar="MODEL", help="Read terminals such as <think> with this model's vocabulary, and count tokens.")
-@click.option("--root", metavar="NAME", default="root", show_default=True, help="The rule that the text begins with.")
+@click.argument("file", metavar="FILE", type=FILE)
+@click.option(
+    "--model", metavar="MODEL", type=MODEL, help="Read terminals such as <think> with this model's vocabulary, and count tokens."
+)
+@click.option("--root", metavar="NAME", type=TEXT, default="root", show_default=True, help="The rule that the text begins with.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check(file: str, model: str | None, root: str, as_json: bool) -> None:
+def check(file: Path, model: str | None, root: str, as_json: bool) -> None:
     """Parse FILE ("-" is standard input) as llama.cpp b11192 would; exit 2 with the parser's reason where it refuses.
 
     With --model, say too how many of its tokens an answer may begin with.
     """
     from bankml.core.constrain.grammar import Grammar
 
-    text = _read(file)
+    text = read_named(file)
     if model is None:
         grammar = Grammar.parse(text, root)
     else:
@@ -57,15 +63,11 @@ def check(file: str, model: str | None, root: str, as_json: bool) -> None:
         click.echo(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in facts.items()))
 
 
-def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-
-
 @command.command("from-schema")
-@click.argument("file", metavar="FILE")
-@click.option("--model", metavar="MODEL", help="The grammar that binds a chat of this model, on its own template.")
+@click.argument("file", metavar="FILE", type=FILE)
+@click.option("--model", metavar="MODEL", type=MODEL, help="The grammar that binds a chat of this model, on its own template.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the grammar and the warnings.")
-def from_schema(file: str, model: str | None, as_json: bool) -> None:
+def from_schema(file: Path, model: str | None, as_json: bool) -> None:
     """Print the grammar that llama.cpp b11192 makes of the JSON schema in FILE ("-" is standard input), byte for byte.
 
     With --model it is the grammar of a chat: what the template opens the answer with and what may stand around the value are
@@ -77,15 +79,15 @@ def from_schema(file: str, model: str | None, as_json: bool) -> None:
     from bankml.core.constrain.schema import grammar_of_text
 
     if model is None:
-        made = grammar_of_text(_read(file))
+        made = grammar_of_text(read_named(file))
         text, warnings, more = made.text, made.warnings, {}
     else:
-        chat = _on_template(model, _read(file))
+        chat = _on_template(model, read_named(file))
         text, warnings = (chat.text or "").encode("utf-8", "surrogateescape"), chat.warnings
         more = {"prefill": chat.prefill.decode("utf-8", "replace")}
     if as_json:
         members = {"grammar": text.decode("utf-8", "replace"), "warnings": warnings, **more}
-        click.echo(json.dumps(members, ensure_ascii=False))
+        click.echo(to_json(members))
         return
     for warning in warnings:
         click.echo(f"bankml: {warning}", err=True)

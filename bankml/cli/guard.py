@@ -7,12 +7,15 @@ import json
 
 import click
 
-from bankml.core.refusal import EXIT_OTHER
+from bankml.cli.values import MODEL, TEXT
+from bankml.core.refusal import EXIT_OTHER, printable
 
 
 @click.command("guard", short_help="Judge a GGUF file by its header alone.")
-@click.argument("model", required=False)
-@click.option("--engine", default="mainline", metavar="mainline|prism", help="Judge for b11192 (default) or for PrismML's fork.")
+@click.argument("model", type=MODEL, required=False)
+@click.option(
+    "--engine", default="mainline", metavar="mainline|prism", type=TEXT, help="Judge for b11192 (default) or for PrismML's fork."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def command(model: str | None, engine: str, as_json: bool) -> int:
     """Judge a file by its header alone; no weight is read.
@@ -31,13 +34,13 @@ def command(model: str | None, engine: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(verdict.as_dict()))
         return verdict.exit_code
-    click.echo(f"{verdict.verdict} {_escaped(str(file))}")
+    click.echo(f"{verdict.verdict} {printable(str(file))}")
     if verdict.header is not None:
         types = ", ".join(f"{name} {count}" for name, count in verdict.types.items()) or "none"
         kv = verdict.kv_f16_bytes_per_token
         click.echo(f"  gguf     version {verdict.header.version}, {len(verdict.header.entries)} keys")
         for label, key in (("arch", "general.architecture"), ("name", "general.name")):
-            click.echo(f"  {label:<8} {_escaped(verdict.header.text(key) or '-')}")
+            click.echo(f"  {label:<8} {printable(verdict.header.text(key) or '-')}")
         click.echo(f"  tensors  {verdict.header.n_tensors}: {types}")
         click.echo(f"  kv cache {'-' if kv is None else f'{kv} bytes per token (f16)'}")
     for note in verdict.notes:
@@ -45,7 +48,3 @@ def command(model: str | None, engine: str, as_json: bool) -> int:
     for reason in verdict.reasons:
         click.echo(f"  {reason.code}: {reason.line()}")
     return verdict.exit_code
-
-
-def _escaped(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bankml.cli.values import MODEL
+from bankml.core.refusal import printable
+
 if TYPE_CHECKING:
     from bankml.core.engine.about import About
 
 
 @click.command("info")
-@click.argument("model", required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: str | None, as_json: bool) -> int:
     """Say what MODEL is, whether it plays, and if not which tensor or key stands in the way.
@@ -32,7 +35,7 @@ def command(model: str | None, as_json: bool) -> int:
         click.echo(json.dumps(report.as_dict(), indent=2))
     else:
         for label, text in _lines(report):
-            click.echo(f"{label:<10} {_escaped(text)}".rstrip())
+            click.echo(f"{label:<10} {printable(text)}".rstrip())
     return report.exit_code
 
 
@@ -72,7 +75,3 @@ def _pin(report: About) -> str:
     if report.pinned_sha256 is not None:
         return f"sha256 {report.pinned_sha256} (not hashed now)"
     return f"unpinned: {report.pin_problem}" if report.pin_problem else "unpinned"
-
-
-def _escaped(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

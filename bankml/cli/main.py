@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import json
 import os
@@ -12,7 +14,10 @@ from typing import Any
 import click
 
 from bankml import __version__
-from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.cli import streams
+from bankml.core.refusal import EXIT_OTHER, Refusal, printable
+
+EXIT_STOPPED = 130
 
 # name -> (module in bankml.cli, one line of help); the module holds a click command named `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -63,55 +68,80 @@ def cli() -> None:
     """
 
 
-def _wants_json(argv: list[str]) -> bool:
-    return "--json" in argv
-
-
-def _report(refusal: Refusal, argv: list[str]) -> None:
-    if _wants_json(argv):
-        print(json.dumps({"verdict": "refuse", "reason": refusal.message, "bankml": __version__, **refusal.as_dict()}))
-    print(f"bankml: {refusal.line()}", file=sys.stderr)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one command line; returns the exit code. No traceback ever reaches the user unless BANKML_DEBUG is set."""
     args = sys.argv[1:] if argv is None else argv
     try:
-        code: Any = cli.main(args=args, prog_name="bankml", standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.Abort:
-        print("bankml: stopped", file=sys.stderr)
-        return 130
-    except click.ClickException as error:
-        error.show()
-        return EXIT_OTHER
-    except Refusal as refusal:
-        _report(refusal, args)
-        return refusal.exit_code
-    except KeyboardInterrupt:
-        print("bankml: stopped", file=sys.stderr)
-        return 130
+        code = _run(args)
+        sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away (`bankml ... | head`): not an error, and nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OTHER
-    except OSError as error:
-        if os.environ.get("BANKML_DEBUG"):
-            raise
-        name = f" {error.filename}" if error.filename else ""
-        print(f"bankml: cannot read or write{name}: {error.strerror or error}", file=sys.stderr)
+        # The reader went away (`bankml ... | head`): nobody is there to read of an error.
+        streams.finish_stdout()
         return EXIT_OTHER
     except Exception as error:
         if os.environ.get("BANKML_DEBUG"):
             raise
-        print(f"bankml: internal error: {type(error).__name__}: {error} - BANKML_DEBUG=1 shows where", file=sys.stderr)
+        _say(_fault(error))
+        streams.finish_stdout()
         return EXIT_OTHER
+    return code
+
+
+def _run(args: list[str]) -> int:
+    try:
+        code: Any = cli.main(args=args, prog_name="bankml", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("stopped")
+        return EXIT_STOPPED
+    except click.ClickException as error:
+        with contextlib.suppress(OSError):
+            error.show()
+        return EXIT_OTHER
+    except Refusal as refusal:
+        if "--json" in args:
+            members = {"verdict": "refuse", "reason": refusal.message, "bankml": __version__, **refusal.as_dict()}
+            print(json.dumps(members))
+        _say(refusal.line())
+        return refusal.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _fault(error: Exception) -> str:
+    """One line about an error that no command expects."""
+    if _is_want_of_memory(error):
+        return "out of memory: this machine, or the limits of this process, do not give enough of it"
+    if isinstance(error, OverflowError) and str(error).startswith("timestamp "):
+        return "the clock of this machine is set to a year that Python does not count: it ends with 2262"
+    if isinstance(error, OSError):
+        name = f" {error.filename}" if error.filename else ""
+        return f"cannot read or write{name}: {error.strerror or error}"
+    return f"internal error: {type(error).__name__}: {error} - BANKML_DEBUG=1 shows where"
+
+
+def _is_want_of_memory(error: BaseException) -> bool:
+    """Whether memory was refused; for a library or a thread that found no room Python and the linker have words of their own."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    if isinstance(error, RuntimeError):
+        return str(error) == "can't start new thread"
+    if isinstance(error, ImportError):
+        return "failed to map segment" in str(error) or (error.__cause__ is not None and _is_want_of_memory(error.__cause__))
+    return False
+
+
+def _say(line: str) -> None:
+    """A line on stderr, where it can be written."""
+    with contextlib.suppress(OSError):
+        print(f"bankml: {printable(line)}", file=sys.stderr)
 
 
 def entry() -> None:
     """The console script."""
+    streams.prepare()
+    # numpy's linear algebra is not used here; the threads that it starts for it take memory and time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     raise SystemExit(main())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from bankml.cli.values import FILE, MODEL, TEXT
 from bankml.core.refusal import EXIT_OTHER
 
 
@@ -49,12 +50,14 @@ def list_kinds(as_json: bool) -> None:
 
 
 @command.command("record")
-@click.argument("kind")
-@click.argument("model", required=False)
-@click.option("--reference", metavar="DIR", help="A build of the reference.  [default: BANKML_REFERENCE, else .reference]")
-@click.option("-o", "--output", metavar="FILE", required=True, help="The record, .json or .json.gz.")
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="An option of the kind; repeat for more.")
-def record(kind: str, model: str | None, reference: str | None, output: str, settings: tuple[str, ...]) -> None:
+@click.argument("kind", type=TEXT)
+@click.argument("model", type=MODEL, required=False)
+@click.option(
+    "--reference", metavar="DIR", type=FILE, help="A build of the reference.  [default: BANKML_REFERENCE, else .reference]"
+)
+@click.option("-o", "--output", metavar="FILE", type=FILE, required=True, help="The record, .json or .json.gz.")
+@click.option("--set", "settings", metavar="NAME=VALUE", type=TEXT, multiple=True, help="An option of the kind; repeat for more.")
+def record(kind: str, model: str | None, reference: Path | None, output: Path, settings: tuple[str, ...]) -> None:
     """Ask the reference and write what it answers.
 
     KIND is a name from `bankml oracle list`; MODEL a name from `bankml list` or a path, for the kinds that need one.
@@ -65,15 +68,15 @@ def record(kind: str, model: str | None, reference: str | None, output: str, set
 
     options = dict(_setting(text) for text in settings)
     made = make_record(kind, _model(model), Reference(reference), options)
-    write_record(made, Path(output))
+    write_record(made, output)
     click.echo(f"{kind}: recorded from {made.made_with['version']} ({made.made_with['variant']}) in {output}", err=True)
 
 
 @command.command("compare")
-@click.argument("file")
-@click.argument("model", required=False)
+@click.argument("file", type=FILE)
+@click.argument("model", type=MODEL, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def compare(file: str, model: str | None, as_json: bool) -> int:
+def compare(file: Path, model: str | None, as_json: bool) -> int:
     """Derive every recorded quantity again and count those that are identical.
 
     FILE is a record. Without MODEL the file with the recorded sha256 is looked for among the models of this machine.
@@ -82,7 +85,7 @@ def compare(file: str, model: str | None, as_json: bool) -> int:
     from bankml.core.oracle.record import read_record
     from bankml.core.oracle.run import compare_record
 
-    read = read_record(Path(file))
+    read = read_record(file)
     tally = compare_record(read, _model(model))
     if as_json:
         report = {

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import click
 
+from bankml.cli.values import FILE, TEXT
 from bankml.core.refusal import EXIT_REFUSED, Refusal
 
 
 @click.command("pin")
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--fork", metavar="F", required=True, type=click.Path(path_type=Path), help="The FORK.json.")
+@click.argument("file", metavar="FILE", type=FILE)
+@click.option("--fork", metavar="F", required=True, type=FILE, help="The FORK.json.")
 @click.option("--write", is_flag=True, help="Write the record instead of holding the file to it.")
-@click.option("--source-repo", metavar="TEXT", help="With --write: the repository that the file came from.")
-@click.option("--source-url", metavar="URL", help="With --write: the URL that it came from.")
-@click.option("--source-revision", metavar="TEXT", help="With --write: the revision there.")
-@click.option("--licence-tag", metavar="TAG", help="With --write: the licence's SPDX tag.")
+@click.option("--source-repo", metavar="TEXT", type=TEXT, help="With --write: the repository that the file came from.")
+@click.option("--source-url", metavar="URL", type=TEXT, help="With --write: the URL that it came from.")
+@click.option("--source-revision", metavar="TEXT", type=TEXT, help="With --write: the revision there.")
+@click.option("--licence-tag", metavar="TAG", type=TEXT, help="With --write: the licence's SPDX tag.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     file: Path,

@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from bankml.cli.inputs import read_named, read_stdin
+from bankml.cli.values import argument_text, utf8
+
 
 def model_and_prompt(words: tuple[str, ...], model: str | None, given: bool) -> tuple[str | None, str | None]:
     """Which of the arguments is the model and which the prompt; a prompt of None comes from stdin."""
@@ -49,7 +52,9 @@ def chat_of(path: Path | None, prompt: str | None, system: str | None, raw: bool
     if prompt is None:
         if sys.stdin.isatty():
             raise click.UsageError("there is no prompt: give one as an argument, on stdin or with --messages")
-        prompt = _utf8(sys.stdin.buffer.read(), "stdin")
+        prompt = utf8(_piped(), "generate.utf8", "stdin")
+    else:
+        prompt = argument_text(prompt, "generate.utf8", "the prompt")
     if raw:
         if system is not None:
             raise click.UsageError("--raw has no system message")
@@ -58,11 +63,19 @@ def chat_of(path: Path | None, prompt: str | None, system: str | None, raw: bool
     return [*head, {"role": "user", "content": prompt}]
 
 
+def _piped() -> bytes:
+    """The prompt on standard input without one line end, as llama.cpp reads a prompt from a file.
+
+    Source: the option --file of common/arg.cpp.
+    """
+    return read_stdin().removesuffix(b"\n")
+
+
 def _read_messages(path: Path) -> list[dict[str, Any]]:
     from bankml.core.refusal import Refusal
 
     where = "stdin" if str(path) == "-" else str(path)
-    text = _utf8(sys.stdin.buffer.read() if where == "stdin" else path.read_bytes(), where)
+    text = utf8(read_named(path), "generate.utf8", where)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -77,14 +90,3 @@ def _read_messages(path: Path) -> list[dict[str, Any]]:
             allowed='[{"role": "user", "content": "…"}, …], or an object with that list as "messages"',
         )
     return value
-
-
-def _utf8(data: bytes, where: str) -> str:
-    from bankml.core.refusal import Refusal
-
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Refusal(
-            "generate.utf8", "the text is not UTF-8", where=f"{where}, byte {error.start}", found=f"0x{data[error.start]:02x}"
-        ) from error

@@ -8,11 +8,12 @@ import sys
 
 import click
 
+from bankml.cli.values import MODEL
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 
 @click.command("rm")
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=MODEL)
 @click.option("--yes", is_flag=True, help="Do not ask; needed where no terminal can answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str, yes: bool, as_json: bool) -> None:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from bankml.cli.values import TEXT
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # (flags, field of a request, type, what it does); in the order in which the chain runs.
@@ -53,13 +55,13 @@ def sampling_flags(command: F) -> F:
     flags = [
         click.option("-s", "--seed", metavar="N", type=int, help="Seed of the draw; -1 takes any."),
         *(click.option(*names, field, metavar="N", type=kind, help=text) for names, field, kind, text in _NUMBERS),
-        click.option("--dry-sequence-breaker", "dry_sequence_breakers", metavar="TEXT", multiple=True,
+        click.option("--dry-sequence-breaker", "dry_sequence_breakers", metavar="TEXT", type=TEXT, multiple=True,
                      help="DRY: repetitions end here. May be given again."),
-        click.option("-l", "--logit-bias", metavar="TOKEN+BIAS", multiple=True,
+        click.option("-l", "--logit-bias", metavar="TOKEN+BIAS", type=TEXT, multiple=True,
                      help="Add to a token's logit, as 28+1.5, 28-1.5 or 28-inf. May be given again."),
         click.option("--ignore-eos", is_flag=True, default=None, help="Never end before the limit: ban the end tokens."),
-        click.option("--samplers", metavar="NAMES", help='Another order: names with ";", as "top_k;temperature".'),
-        click.option("--sampler-seq", "--sampling-seq", "sampler_letters", metavar="LETTERS",
+        click.option("--samplers", metavar="NAMES", type=TEXT, help='Another order: names with ";", as "top_k;temperature".'),
+        click.option("--sampler-seq", "--sampling-seq", "sampler_letters", metavar="LETTERS", type=TEXT,
                      help='Another order by letters, as "kt".'),
     ]  # fmt: skip
     for flag in reversed(flags):

@@ -8,16 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bankml.cli.values import FILE, MODEL, TEXT
+
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
     from bankml.core.model.graph import CacheType
 
 
 @click.command()
-@click.argument("model", required=False)
-@click.option("--fork", type=click.Path(path_type=Path), help="Pin to hold the file to; without it, the file's own.")
+@click.argument("model", type=MODEL, required=False)
+@click.option("--fork", type=FILE, help="Pin to hold the file to; without it, the file's own.")
 @click.option(
-    "--listen", default="127.0.0.1:18093", show_default=True, metavar="HOST:PORT", help="Loopback address to answer on."
+    "--listen",
+    type=TEXT,
+    default="127.0.0.1:18093",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Loopback address to answer on.",
 )
 @click.option("--ctx", type=click.IntRange(min=1), default=4096, show_default=True, metavar="N", help="Cells of the context.")
 @click.option(
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     envvar="BANKML_THREADS",
     metavar="N",
-    help="Threads that compute; all cores without it.",
+    help="Threads that compute; without it one for each processor that may be used.",
 )
 @click.option(
     "--llama-threads",
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--cache-type", type=click.Choice(["f16", "q8_0"]), default="f16", show_default=True, envvar="BANKML_CACHE_TYPE",
               help="Type of the KV cache; q8_0 takes 53 % of the memory and gives llama-server's q8_0 answers.")  # fmt: skip
 @click.option("--inexact", is_flag=True, help="Answer even where the bits would not be the reference's; receipts say so.")
-@click.option("--allow-origin", multiple=True, metavar="O[,O...]", help="Let web pages of these origins read answers.")
+@click.option("--allow-origin", type=TEXT, multiple=True, metavar="O[,O...]", help="Let web pages of these origins read answers.")
 @click.option("--read-timeout", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True, metavar="SECONDS",
               help="Cut off a client that takes so long for its request, or is silent so long.")  # fmt: skip
 @click.option("--write-timeout", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True, metavar="SECONDS",
@@ -64,13 +71,13 @@ def command(
     MODEL is a path or a name from `bankml list`; without it, the default model. The file is guarded, hashed and held to
     its pin before the port opens.
     """
-    from bankml.core.serve.settings import Settings, listen_address
+    from bankml.core.serve.settings import Settings, listen_address, origins
 
     host, port = listen_address(listen)
     settings = Settings(
         host=host,
         port=port,
-        allow_origin=frozenset(origin for each in allow_origin for origin in each.split(",") if origin),
+        allow_origin=origins(allow_origin),
         quiet=quiet,
         llama_threads=llama_threads,
         threads=threads,
@@ -81,8 +88,8 @@ def command(
     from bankml.core.pins import resolve_model
     from bankml.core.serve.server import bound_socket, run
 
-    bound = bound_socket(settings)
     path = resolve_model(model)
+    bound, settings = bound_socket(settings)
 
     def open_engine() -> Engine:
         return _open(path, fork, ctx, threads, llama_threads, cache_type, inexact)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
+from bankml.cli.values import FILE
+
 
 @click.command("sha256")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(files: tuple[Path, ...], as_json: bool) -> None:
     """Print the sha256 of files, as `sha256sum` does: the digest, two spaces, the name.

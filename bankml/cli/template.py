@@ -12,20 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bankml.cli.inputs import read_file, read_stdin, stdin_lines
+from bankml.cli.output import to_json
+from bankml.cli.values import FILE, MODEL, TEXT
+
 if TYPE_CHECKING:
     from bankml.core.text.template import ChatTemplate
 
 
 @click.command("template")
-@click.argument("model", required=False)
-@click.option("--template-file", "file", metavar="FILE", help="Run FILE instead of the model's own template.")
+@click.argument("model", type=MODEL, required=False)
+@click.option("--template-file", "file", metavar="FILE", type=FILE, help="Run FILE instead of the model's own template.")
 @click.option(
-    "--now", metavar="ISO", help="The time that the template sees, e.g. 2026-01-31T12:00:00.  [default: the local time]"
+    "--now",
+    metavar="ISO",
+    type=TEXT,
+    help="The time that the template sees, e.g. 2026-01-31T12:00:00.  [default: the local time]",
 )
 @click.option("--jsonl", is_flag=True, help="One request a line in, one prompt or error a line out.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: the prompt and what it ends with.")
 @click.option("--caps", is_flag=True, help="Print what the template can take, as JSON; reads no messages.")
-def command(model: str | None, file: str | None, now: str | None, jsonl: bool, as_json: bool, caps: bool) -> None:
+def command(model: str | None, file: Path | None, now: str | None, jsonl: bool, as_json: bool, caps: bool) -> None:
     """Print the prompt that the messages on standard input become, byte by byte what llama-server would make.
 
     MODEL is a name from `bankml list` or a path; none means the default model. Only the file's header is read. The input is
@@ -38,13 +45,13 @@ def command(model: str | None, file: str | None, now: str | None, jsonl: bool, a
         click.echo(json.dumps(template.caps))
     elif jsonl:
         for answer in _answers(template, clock):
-            print(json.dumps(answer, ensure_ascii=False), flush=True)
+            print(to_json(answer), flush=True)
     else:
-        prompt = template.apply(_body(_parse(sys.stdin.buffer.read(), "/")), clock)
+        prompt = template.apply(_body(_parse(read_stdin(), "/")), clock)
         if as_json:
             opening = prompt.generation_prompt.decode("utf-8", "replace")
             members = {"prompt": prompt.text, "generation_prompt": opening, "stops": list(prompt.stops)}
-            click.echo(json.dumps(members, ensure_ascii=False))
+            click.echo(to_json(members))
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(prompt.raw)
@@ -60,12 +67,12 @@ def _clock(now: str | None) -> datetime | None:
         raise click.BadParameter("no ISO 8601 time", param_hint="--now") from None
 
 
-def _template(model: str | None, file: str | None, now: datetime | None) -> ChatTemplate:
+def _template(model: str | None, file: Path | None, now: datetime | None) -> ChatTemplate:
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.pins import resolve_model
     from bankml.core.text.template import ChatTemplate
 
-    source = Path(file).read_bytes() if file is not None else None
+    source = read_file(file) if file is not None else None
     with GgufFile.open(resolve_model(model)) as gguf:
         return ChatTemplate.from_gguf(gguf, source=source, now=now)
 
@@ -73,7 +80,7 @@ def _template(model: str | None, file: str | None, now: datetime | None) -> Chat
 def _answers(template: ChatTemplate, now: datetime | None) -> Iterator[dict[str, Any]]:
     from bankml.core.refusal import Refusal
 
-    for number, line in enumerate(sys.stdin.buffer, 1):
+    for number, line in enumerate(stdin_lines(), 1):
         if not line.strip():
             continue
         try:

@@ -8,16 +8,18 @@ from pathlib import Path
 
 import click
 
+from bankml.cli.values import FILE, MODEL, TEXT
+
 
 @click.command("verify")
-@click.argument("model", metavar="FILE")
+@click.argument("model", metavar="FILE", type=MODEL)
 @click.option(
     "--fork",
     metavar="F",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="The FORK.json with its pin; else <file>.FORK.json among bankml's pins, then beside the file.",
 )
-@click.option("--engine", metavar="mainline|prism", default="mainline", help="Which engine the guard judges for.")
+@click.option("--engine", metavar="mainline|prism", type=TEXT, default="mainline", help="Which engine the guard judges for.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: str, fork: Path | None, engine: str, as_json: bool) -> None:
     """Guard FILE, hash all of it, hold it to its pin. FILE is a path, or a name from `bankml list`.

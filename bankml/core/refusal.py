@@ -10,6 +10,11 @@ EXIT_REFUSED = 2
 EXIT_TRUNCATED = 3
 
 
+def printable(text: str) -> str:
+    """Text for a line on a terminal: control characters, line ends and bytes that are not UTF-8 are escaped."""
+    return text.translate({ord(c): c.encode("unicode_escape").decode("ascii") for c in set(text) if not c.isprintable()})
+
+
 class Refusal(Exception):
     """A request or a file that bankml does not honour, and why.
 
@@ -66,8 +71,7 @@ class Refusal(Exception):
             parts.append(f"({', '.join(details)})")
         if self.hint:
             parts.append(f"- {self.hint}")
-        text = " ".join(parts)
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+        return printable(" ".join(parts))
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json`` and logs: only the members that are set."""

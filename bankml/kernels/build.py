@@ -27,6 +27,7 @@ from numba.core.runtime import rtsys
 from numba.core.typing.templates import make_intrinsic_template
 from numba.np import arrayobj
 
+from .elf import LIBC
 from .native import Compiled, Intrinsic
 from .simd import ELEMENTS, Emit
 from .types import Array, Scalar, Signature, Tuple, Type, Vector
@@ -36,8 +37,6 @@ _I64 = ir.IntType(64)
 # Source: PyArrayObject_fields, numpy/ndarraytypes.h.
 _HEAD = object.__basicsize__
 _DATA, _SIZES = _HEAD, _HEAD + 16
-# What code generation may call: the C library's, which every process has.
-_LIBC = {"memcpy", "memset", "memmove", "syscall"}
 
 
 class VectorType(numba_types.Type):  # type: ignore[misc]
@@ -126,7 +125,7 @@ class _Whole(_Part):
         self.finalize()
         module = self._final_module
         for function in module.functions:
-            if function.is_declaration and function.name not in _LIBC and not function.name.startswith("llvm."):
+            if function.is_declaration and function.name not in LIBC and not function.name.startswith("llvm."):
                 raise RuntimeError(f"compiled code of {self.name} calls {function.name}")
         if self.has_dynamic_globals:
             left = [each.name for each in module.global_variables if each.name.startswith("numba.dynamic.globals")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""F32, F16 and BF16 weights, read where they lie in the file's map.
+"""F32, F16 and BF16 weights, in the layout of the file.
 
 One activation row: the reference's vec_dot, four accumulators of eight lanes. Two rows and more, when rows % 4 == 0 and
 k % 8 == 0: tinyBLAS, one accumulator of eight lanes. The two differ in bits, as they do in the reference.

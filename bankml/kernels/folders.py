@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from . import trust
+
 KEEP_SECONDS = 14 * 24 * 3600
 """So long a folder stays after its last use: several versions may take turns on one machine."""
 
@@ -32,7 +34,7 @@ def _locked(folder: Path) -> int:
 
     lock = folder / _LOCK
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        trust.make(folder)
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
         except FileNotFoundError:

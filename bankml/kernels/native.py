@@ -178,7 +178,7 @@ def load(module: str) -> None:
 
 def _load(function: Compiled) -> int:
     """Link what the store has of the function's module, or of it alone where it is no entry; compile what is missing."""
-    from . import store
+    from . import elf, store
 
     with _lock:
         if function.symbol not in _addresses:
@@ -188,11 +188,12 @@ def _load(function: Compiled) -> int:
             # The store's folder is one of these kernels' sources: what others write is not kept.
             kept = function.__module__.startswith("bankml.kernels.")
             code = store.read(name) if kept else None
-            if code is None:
+            symbols = [each.symbol for each in together]
+            if code is None or elf.objection(code, symbols) is not None:
                 code = compile_object(together)
                 if kept:
                     store.write(name, code)
-            _link(code, [each.symbol for each in together])
+            _link(code, symbols)
         return _addresses[function.symbol]
 
 

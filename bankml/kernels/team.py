@@ -12,7 +12,6 @@ Bits do not depend on the number of threads: a chunk writes its own outputs and 
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 
 import numpy as np
@@ -197,8 +196,3 @@ class Team:
                 member.join()
             self._members = []
         atexit.unregister(self.close)
-
-
-def available_cpus() -> int:
-    """CPUs that this process may use."""
-    return len(os.sched_getaffinity(0))

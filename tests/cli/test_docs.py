@@ -6,13 +6,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
-from urllib.request import urlopen
 
+import psutil
 import pytest
 
 from tests.cli.doc_blocks import LANGUAGES, ROOT, all_blocks, blocks_of
@@ -42,21 +41,26 @@ def folder(tmp_path, smollm2):
 
 @contextlib.contextmanager
 def server(environment, log):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    process = subprocess.Popen(["bankml", "serve", "--listen", address], env=environment, stdout=log, stderr=log)
+    """A server on a port that the system chose; it says when it listens."""
+    process = subprocess.Popen(["bankml", "serve", "--listen", "127.0.0.1:0"], env=environment, stderr=subprocess.PIPE)
+    reader = None
     try:
-        for _ in range(1200):
-            assert process.poll() is None, "bankml serve ended"
-            with contextlib.suppress(OSError), urlopen(f"http://{address}/health", timeout=1) as answer:
-                if answer.status == 200:
-                    break
-            time.sleep(0.1)
-        yield address
+        for line in process.stderr:
+            log.write(line)
+            if b"; listening on " in line:
+                break
+        else:
+            raise AssertionError("bankml serve ended")
+        reader = threading.Thread(target=shutil.copyfileobj, args=(process.stderr, log))
+        reader.start()
+        (port,) = {each.laddr.port for each in psutil.Process(process.pid).net_connections() if each.status == psutil.CONN_LISTEN}
+        yield f"127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
+        process.wait()
+        if reader is not None:
+            reader.join()
+        process.stderr.close()
 
 
 @pytest.mark.parametrize("block", RUN, ids=str)

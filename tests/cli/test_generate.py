@@ -142,6 +142,7 @@ def test_unpinned_file(bankml, stdin, home):
         ([], b"a\xffb", 2, "byte 1"),
         (["hi", "--max", "-2"], b"", 1, "--max"),
         (["hi", "--top-p", "x"], b"", 1, "--top-p"),
+        (["hi", "--ctx", "9" * 30], b"", 1, "0 to 2147483647"),
         (["hi", "--ctx", "256", "--raw", "--system", "x"], b"", 1, "--raw"),
     ],
 )

@@ -4,7 +4,9 @@ import json
 import pytest
 
 from bankml.core.gguf.reader import GgufFile
+from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U16, U32
 from bankml.core.gguf.writer import write_gguf
+from bankml.core.oracle.kinds import _keys_models
 
 
 @pytest.fixture
@@ -104,6 +106,57 @@ def test_what_stands_in_the_way_is_named(bankml, changed, changes, without, code
     assert code in [each["code"] for each in report["obstacles"]]
     assert where in " ".join(str(each.get("where")) for each in report["obstacles"])
     assert f"{code}: " in bankml("info", path).out
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "where"),
+    [
+        ({"llama.context_length": [U32, 0]}, "gguf.context-length", "llama.context_length"),
+        ({"general.sampling.penalty_repeat": [F32, 0.0]}, "gguf.sampling", "general.sampling.penalty_repeat"),
+        ({"general.sampling.mirostat": [U32, 3]}, "gguf.sampling", "general.sampling.mirostat"),
+        ({"llama.attention.causal": [BOOL, False]}, "model.not-built", "key llama.attention.causal"),
+        ({"llama.attention.layer_norm_rms_epsilon": [F32, -1.0]}, "model.key-value", "layer_norm_rms_epsilon"),
+    ],
+)
+def test_what_the_reference_stops_on_or_computes_otherwise(bankml, tmp_path, changes, code, where):
+    _keys_models.write("llama", changes, tmp_path / "m.gguf")
+    answer = bankml("info", tmp_path / "m.gguf", "--json")
+    assert answer.code == 2
+    assert [each["code"] for each in json.loads(answer.out)["obstacles"]] == [code]
+    assert where in json.loads(answer.out)["obstacles"][0]["where"]
+    refused = bankml("generate", "--allow-unpinned", "--model", tmp_path / "m.gguf", "--raw", "a")
+    assert refused.code == 2
+    assert where in refused.err
+
+
+def test_a_token_to_be_added_that_is_not_there(bankml, tmp_path):
+    changes = {"tokenizer.ggml.tokens": [[ARRAY, STRING], _keys_models.TOKENS[:11]], "tokenizer.ggml.bos_token_id": None}
+    _keys_models.write("llama", changes, tmp_path / "m.gguf", rows=11)
+    assert bankml("info", tmp_path / "m.gguf").code == 0
+    _keys_models.write("llama", changes | {"tokenizer.ggml.add_bos_token": [BOOL, True]}, tmp_path / "m.gguf", rows=11)
+    answer = bankml("info", tmp_path / "m.gguf")
+    assert answer.code == 2
+    assert "text.add-special: " in answer.out
+    assert "bos token" in bankml("generate", "--allow-unpinned", "--model", tmp_path / "m.gguf", "--raw", "a").err
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(0, "the merged file"), (1, "the first file or the merged one")])
+def test_a_part_of_a_split_model(bankml, tmp_path, number, wanted):
+    path = tmp_path / "m.gguf"
+    pairs = [("split.no", U16, number), ("split.count", U16, 3)]
+    if number:
+        write_gguf(path, pairs, [("a", (8,), 0, bytes(32))])
+    else:
+        _keys_models.write("llama", {key: [kind, value] for key, kind, value in pairs}, path)
+    report = json.loads(bankml("info", path, "--json").out)
+    assert [each["code"] for each in report["obstacles"]] == ["model.split"]
+    assert report["notes"] == [f"part {number + 1} of 3 of a split model: the others are not judged with it"]
+    for command in (("info", path), ("generate", "--allow-unpinned", "--model", path, "--raw", "a")):
+        answer = bankml(*command)
+        assert answer.code == 2
+        assert f"this is part {number + 1} of 3 of a split model: bankml does not play split models yet, {wanted} is wanted" in (
+            answer.out + answer.err
+        )
 
 
 def test_a_weight_type_without_kernels(bankml, changed):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+import errno
 import subprocess
 import sys
 
@@ -62,6 +63,37 @@ def test_no_error_is_a_traceback(monkeypatch, capsys, error):
     printed = capsys.readouterr().err
     assert printed.startswith("bankml: ")
     assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "out of memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "out of memory"),
+        (RuntimeError("can't start new thread"), "out of memory"),
+        (ImportError("libx.so: failed to map segment from shared object"), "out of memory"),
+        (OverflowError("timestamp too large to convert to C _PyTime_t"), "the clock of this machine"),
+        (OverflowError("int too large"), "internal error: OverflowError"),
+        (ImportError("No module named x"), "internal error: ImportError"),
+        (RuntimeError("a\x1b[31m\nb"), "internal error: RuntimeError: a\\x1b[31m\\nb"),
+        (OSError(errno.ENOENT, "No such file", "a\nb\udce9"), "cannot read or write a\\nb\\udce9: No such file"),
+    ],
+)
+def test_what_no_command_expects_is_one_plain_line(monkeypatch, capsys, error, said):
+    monkeypatch.delenv("BANKML_DEBUG", raising=False)
+    raising(monkeypatch, error)
+    assert main(["broken"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"bankml: {said}")
+    assert printed.count("\n") == 1
+
+
+def test_a_library_that_was_not_mapped_behind_another_error_is_want_of_memory(monkeypatch, capsys):
+    error = ImportError("Importing the numpy C-extensions failed.")
+    error.__cause__ = ImportError("libx.so: failed to map segment from shared object")
+    raising(monkeypatch, error)
+    assert main(["broken"]) == 1
+    assert capsys.readouterr().err.startswith("bankml: out of memory")
 
 
 def test_an_interrupt_is_130(monkeypatch, capsys):

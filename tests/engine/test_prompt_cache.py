@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bankml.core.engine import Engine
 from bankml.core.engine.prompt_cache import PromptCache, common_prefix, ram_limit
 from bankml.core.engine.slot import Slot
 from bankml.core.refusal import Refusal
@@ -14,11 +15,12 @@ from bankml.core.refusal import Refusal
 class Cells:
     """Stands in for a model: its cells hold the tokens, so what is restored can be checked."""
 
-    cell_bytes = 4
-
     def __init__(self):
         self.cells = []
         self.evaluated = []
+
+    def state_bytes(self, count):
+        return 4 * count
 
     def eval(self, tokens, pos, logits=True):
         self.evaluated.append((pos, len(tokens), logits))
@@ -97,6 +99,14 @@ def test_an_entry_must_beat_the_slot_in_both_shares():
     assert cache.entries == []
 
 
+def test_an_entry_that_ties_with_the_slot_in_the_prompts_share_stays():
+    cache = PromptCache(1 << 20, 4096)
+    cache.save([1, 2, 9], 8, lambda: "short")
+    assert cache.take([1, 2, 7, 7, 7, 7, 7, 7], [1, 2, 3, 4]) is None
+    assert [entry.tokens for entry in cache.entries] == [[1, 2, 9]]
+    assert cache.take([1, 7, 7, 7, 7, 7, 7, 7], [1, 2, 3, 4]).cells == "short"
+
+
 def test_an_entry_must_keep_a_quarter_of_itself():
     cache = PromptCache(1 << 20, 4096)
     cache.save([1, *range(10, 14)], 8, lambda: None)
@@ -124,6 +134,37 @@ def test_limits_drop_the_oldest():
         unlimited.save([n, n], 40, lambda: None)
     unlimited.trim()
     assert [entry.tokens[0] for entry in unlimited.entries] == [3, 4]
+
+
+def test_as_many_tokens_stay_as_the_bytes_allow():
+    cache = PromptCache(1000, 4)
+    for n in range(5):
+        cache.save([n, n], 20, lambda: None)
+    cache.trim()
+    # Ten tokens of ten bytes each: a hundred would be allowed.
+    assert [entry.tokens[0] for entry in cache.entries] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("size", "kept"), [(39, 0), (9, 7), (57, 0), (58, 7)])
+def test_the_limit_of_tokens_is_reckoned_in_single_precision(size, kept):
+    # size / (size / 7) is 7 or just under 7, and in double precision the other of the two.
+    assert (int(size / (size / 7)) == 7) == (kept == 0)
+    cache = PromptCache(size, 1)
+    cache.save([1] * 7, size, lambda: None)
+    cache.trim()
+    assert cache.n_tokens == kept
+
+
+def test_where_memory_ends_the_cache_is_made_smaller():
+    cache = PromptCache(1000, 4096)
+    cache.save([1], 100, lambda: None)
+    cache.save([2], 100, lambda: None)
+
+    def copy():
+        raise MemoryError
+
+    cache.save([3], 100, copy)
+    assert (cache.limit, [entry.tokens for entry in cache.entries]) == (80, [])
 
 
 def test_without_a_cache_nothing_is_saved():
@@ -165,9 +206,9 @@ def test_ram_limit(monkeypatch, value, limit):
     assert ram_limit() == limit
 
 
-def test_ram_limit_without_the_variable(monkeypatch):
+def test_without_the_variable_the_limit_is_llama_servers_whatever_is_free(monkeypatch):
     monkeypatch.delenv("BANKML_CACHE_RAM", raising=False)
-    assert 0 < ram_limit() <= 8192 << 20
+    assert ram_limit() == 8192 << 20
 
 
 @pytest.mark.parametrize("value", ["-2", "x", "1.5"])
@@ -175,6 +216,15 @@ def test_ram_limit_that_is_none(monkeypatch, value):
     monkeypatch.setenv("BANKML_CACHE_RAM", value)
     with pytest.raises(Refusal):
         ram_limit()
+
+
+@pytest.mark.parametrize(("cache_type", "cell"), [("f16", 30 * 2 * 3 * 64 * 2), ("q8_0", 30 * 2 * 3 * 2 * 34)])
+def test_an_entry_counts_the_bytes_of_llama_cpps_state(smollm2, cache_type, cell):
+    with Engine.open(smollm2, n_ctx=256, cache_type=cache_type) as engine:
+        assert [engine.model.state_bytes(count) for count in (1, 455)] == [744 + 12 + cell, 744 + 455 * (12 + cell)]
+        engine.slot.tokens = list(range(9))
+        engine.slot.choose([100, 101])
+        assert engine.slot.cache.size == 744 + 9 * (12 + cell)
 
 
 def test_entries_are_plain_data():

@@ -184,6 +184,27 @@ def test_notes():
     assert judge_bytes(gguf(), size=32).notes == ["no tensors: a vocabulary or metadata only"]
 
 
+@pytest.mark.parametrize(
+    ("count", "number", "words"),
+    [(3, 0, "part 1 of 3 of a split model"), (3, 2, "part 3 of 3 of a split model"), (1, 0, None), (0, None, None)],
+)
+def test_the_part_of_a_split_model_is_noted(count, number, words):
+    pairs = [pair("split.count", U16, count), *([pair("split.no", U16, number)] if number is not None else [])]
+    notes = judge_bytes(gguf(pairs, [tensor("a", [8], 0, 0)], bytes(32)), size=None).notes
+    assert notes == ([f"{words}: the others are not judged with it"] if words else [])
+
+
+def test_a_key_that_is_read_beside_another_is_judged_only_there():
+    arch = pair("general.architecture", STRING, "llama")
+    older, newer = pair("llama.rope.scale_linear", U32, 2), pair("llama.rope.scaling.factor", F32, 2.0)
+    assert codes(gguf([arch, older])) == ["gguf.key-type"]
+    assert codes(gguf([arch, older, newer])) == []
+    assert codes(gguf([arch, pair("split.no", U32, 1)])) == []
+    assert codes(gguf([arch, pair("split.no", U32, 1), pair("split.count", U16, 2)])) == ["gguf.key-type"]
+    assert codes(gguf([pair("general.architecture", STRING, "mamba"), pair("mamba.vocab_size", STRING, "x")])) == []
+    assert codes(gguf([arch, pair("llama.vocab_size", STRING, "x")])) == ["gguf.key-type"]
+
+
 def test_two_million_nested_arrays_are_refused_at_once():
     deep = text("k") + u32(9) + (u32(9) + u64(1)) * 2_000_000
     data = gguf([deep])

@@ -210,7 +210,7 @@ def test_writer_replaces_the_old_file_whole_or_not_at_all(tmp_path, monkeypatch)
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bankml.core.gguf.writer.os.fsync", full)
+    monkeypatch.setattr("bankml.core.gguf.atomic.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write(path, [("a", U8, 2)])
     assert path.read_bytes() == old

@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
+from bankml.core.exact.products import TYPE_IDS
 from bankml.core.gguf.types import TYPES
 from bankml.core.model.compile import compile_kernels
-from bankml.core.oracle.kinds._ours import TYPE_IDS
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.run import compare_record
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bankml.core.exact import stream
 from bankml.core.gguf.types import TYPES
-from bankml.core.oracle.kinds import _small_models, _stream
+from bankml.core.oracle.kinds import _small_models
 from bankml.core.oracle.record import read_record
 from bankml.kernels import grids
 from bankml.kernels.scalar import products
@@ -18,7 +19,7 @@ RECORDS = Path(__file__).resolve().parent.parent / "records"
 def recorded_tensors(name):
     """File bytes of all tensors of a type that the reference was asked about."""
     for m in read_record(RECORDS / f"kernels-{name.lower()}.json.gz").body["matrices"]:
-        yield _stream.weights(name, m["rows"], m["k"], m["seed"], edges=m["edges"])
+        yield stream.weights(name, m["rows"], m["k"], m["seed"], edges=m["edges"])
     recorded = {made["shape"] for made in read_record(RECORDS / "model-shapes.json.gz").body["made"]}
     for shape in _small_models.SHAPES:
         if shape.name in recorded and name in shape.types:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bankml.core.exact.products import TYPE_IDS
 from bankml.core.gguf.types import TYPES
-from bankml.core.oracle.kinds._ours import TYPE_IDS
 from bankml.core.oracle.record import read_record
 from bankml.kernels.isa import TIER
 from bankml.kernels.scalar import products
@@ -22,7 +22,7 @@ NAMES = {TYPES[number].name for number in TYPE_IDS}
 _TYPES = ("f16", "q4_1", "q8_0", "q4_0", "q6_k")
 # Of each way to take dot products of bytes at that tier's width.
 _VNNI_TYPES = ("q8_0", "iq4_xs", "q4_k")
-QUICK = ("kernels", *(f"kernels-{name}" for name in _TYPES), "operations", "attention", "libm")
+QUICK = ("kernels", *(f"kernels-{name}" for name in _TYPES), "operations", "attention", "start", "libm")
 
 
 def test_every_type_has_a_record():

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
+from bankml.core.exact import products, stream
 from bankml.core.gguf.types import TYPE_IDS, TYPES
-from bankml.core.oracle.kinds import _ours, _stream
 
 REPACKED = ("Q4_0", "IQ4_NL", "MXFP4")
 COLUMNS = 6
@@ -14,7 +14,7 @@ COLUMNS = 6
 def unit_weights(name, rows):
     """Two blocks a row of any quants whose scale is 1: a last block without a partner has an order of its own."""
     kind = TYPES[TYPE_IDS[name]]
-    data = _stream.weights(name, rows, 2 * kind.block, 5, edges=False).reshape(rows, 2, kind.bytes)
+    data = stream.weights(name, rows, 2 * kind.block, 5, edges=False).reshape(rows, 2, kind.bytes)
     one = {"MXFP4": [128], "NVFP4": [0x40] * 4}.get(name, np.float16(1).tobytes())
     data[:, :, : len(one)] = list(one)
     return kind, data
@@ -25,7 +25,7 @@ def unit_weights(name, rows):
 def test_a_nan_is_minus_128_times_the_weights_magnitude(name, rows):
     kind, data = unit_weights(name, rows)
     k = 2 * kind.block
-    held = _ours.Held(kind.id, data.reshape(-1), rows, k)
+    held = products.Held(kind.id, data.reshape(-1), rows, k)
     w = held.dequantized().astype(np.int64)
     q = np.arange(k) % 96 - 48
     q[31::32] = 127

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bankml.core.exact.products import TYPE_IDS
 from bankml.core.model.compile import compile_kernels, compile_seldom
-from bankml.core.oracle.kinds._ours import TYPE_IDS
 from bankml.core.oracle.record import read_record
 from bankml.core.oracle.run import compare_record
 from bankml.core.pins import sha256_file

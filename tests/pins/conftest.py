@@ -23,6 +23,11 @@ def make_tiny(path: Path, name: str = "tiny", size: int = 4096) -> Path:
     return path
 
 
+def near(digest: str) -> list[str]:
+    """Digests that differ from this one in one digit: the first, one in the middle, the last."""
+    return [f"{digest[:place]}{int(digest[place], 16) ^ 1:x}{digest[place + 1 :]}" for place in (0, 16, 31, 63)]
+
+
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     folder = tmp_path / "given"

@@ -10,6 +10,8 @@ import pytest
 from bankml import __version__
 from bankml.cli import progress
 from bankml.core.pins import sha256_file
+from bankml.core.pins.record import Provenance, write_pin
+from tests.pins.conftest import near
 
 
 def no_traceback(answer):
@@ -60,6 +62,13 @@ class TestPin:
         answer = bankml("pin", tiny, "--fork", fork)
         assert answer.code == 2
         assert answer.err.startswith("refuse: Tiny-F32.gguf has no sha256 record in FORK.json: unpinned, refused")
+
+    def test_a_digest_that_is_almost_the_pinned_one(self, bankml, tiny, tmp_path):
+        got = sha256_file(tiny)
+        for number, want in enumerate(near(got)):
+            fork = tmp_path / f"{number}.json"
+            write_pin(fork, tiny.name, 1, want, Provenance("a test"))
+            assert (bankml("pin", tiny, "--fork", fork).code, bankml("pin", tiny, "--fork", fork, "--write").code) == (2, 2)
 
     def test_what_is_missing_is_exit_1(self, bankml, tiny, tmp_path):
         for args in ([tiny], [tiny, "--fork", tmp_path / "nothing"], [tmp_path / "nothing", "--fork", tiny], ["--fork", tiny]):
@@ -170,6 +179,15 @@ class TestStore:
         assert json.loads(answer.out)["code"] == "pull.sha256"
         answer = no_traceback(bankml("pull", tmp_path / "nothing.gguf"))
         assert answer.code == 1
+
+    def test_the_bytes_of_what_is_pulled(self, bankml, tiny):
+        size = tiny.stat().st_size
+        answer = bankml("pull", f"file:{tiny}", "--bytes", size + 1, "--json")
+        assert (answer.code, json.loads(answer.out)["code"]) == (2, "fetch.size")
+        assert json.loads(bankml("list", "--json").out) == []
+        assert bankml("pull", f"file:{tiny}", "--bytes", size).code == 0
+        assert bankml("pull", "--bytes", size).code == 2
+        assert bankml("pull", f"file:{tiny}", "--bytes", 0).code == 1
 
     def test_a_store_that_cannot_be_written(self, bankml, tiny, monkeypatch, tmp_path):
         (tmp_path / "file").touch()

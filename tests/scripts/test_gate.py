@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +44,7 @@ class Gate:
         self.folder = folder
         self.root = folder / "tree"
         self.work = folder / "work"
+        self.held = None
         shutil.copytree(ROOT / "testing", self.root / "testing", ignore=shutil.ignore_patterns("__pycache__", "results"))
         for record in (ROOT / "tests").rglob("*.json.gz"):
             if record.name.startswith("kernels-"):
@@ -105,7 +105,23 @@ class Gate:
         environment |= {name: str(value) for name, value in settings.items()}
         gate = self.root / "testing" / "release_gate.sh"
         command = [sys.executable, "-c", LISTENING, gate, *words]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.let_go()
+        self.held, writing = os.pipe()
+        try:
+            return subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[writing]
+            )
+        finally:
+            os.close(writing)
+
+    def wait_for_all(self):
+        """Return when the gate last started, and every process that it started, have ended: all of them hold a pipe open."""
+        assert os.read(self.held, 1) == b""
+
+    def let_go(self):
+        if self.held is not None:
+            os.close(self.held)
+            self.held = None
 
     def run(self, *words, **variables):
         process = self.start(*words, **variables)
@@ -118,16 +134,9 @@ class Gate:
 
 @pytest.fixture
 def gate(tmp_path):
-    return Gate(tmp_path)
-
-
-def ended(marker):
-    """No process has the marker among its words, at the latest in some seconds."""
-    for _ in range(50):
-        if subprocess.run(["pgrep", "-f", marker], capture_output=True, check=False).returncode:
-            return True
-        time.sleep(0.1)
-    return False
+    made = Gate(tmp_path)
+    yield made
+    made.let_go()
 
 
 def test_a_passed_stage_shows_its_last_line(gate):
@@ -277,33 +286,32 @@ def test_another_tree_s_bankml_is_refused(gate):
 
 
 def test_a_stage_that_hangs_is_ended_with_what_it_started(gate):
-    gate.replace("bankml", f"sh -c 'sleep 600; echo {gate.folder}/hangs'")
+    gate.replace("bankml", "sleep 600; echo it hangs")
     done = gate.run("--only", "default", LIMIT=1)
     assert done.returncode == 1
     assert "it took longer than 1 s" in done.stdout
-    assert ended(f"{gate.folder}/hangs")
+    gate.wait_for_all()
 
 
 def test_a_process_left_behind_fails_its_stage(gate):
-    gate.replace("bankml", f"sh -c 'sleep 600; echo {gate.folder}/stays' & echo well")
+    gate.replace("bankml", "sh -c 'sleep 600; echo it stays' & echo well")
     done = gate.run("--only", "default")
     assert done.returncode == 1
     assert "it left processes behind" in done.stdout
-    assert ended(f"{gate.folder}/stays")
+    gate.wait_for_all()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_gate_leaves_nothing_behind(gate, number):
-    gate.replace("bankml", f"sh -c 'touch {gate.folder}/runs; sleep 600; echo {gate.folder}/stays'")
+    os.mkfifo(gate.folder / "runs")
+    gate.replace("bankml", f"sh -c 'echo > {gate.folder}/runs; sleep 600; echo it stays'")
     process = gate.start("--only", "default")
-    while not (gate.folder / "runs").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
+    assert (gate.folder / "runs").read_text() == "\n"
     process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     assert process.returncode == 130
     assert out.splitlines()[-1].startswith("interrupted after")
-    assert ended(f"{gate.folder}/stays")
+    gate.wait_for_all()
     assert list(gate.folder.glob("tmp.*")) == []
 
 

@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +20,53 @@ import requests
 from tests.conftest import empty_home
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Served:
-    """One ``bankml serve`` process and a client for it; `program` is what Python runs."""
+    """One ``bankml serve`` process on a port that the system chose, and a client for it.
 
-    def __init__(self, model: Path, log: Path, *options: str, program: tuple[str, str] = ("-m", "bankml")) -> None:
-        self.port = free_port()
-        self.base = f"http://127.0.0.1:{self.port}"
-        self.log = log
+    Args:
+        program: what Python runs.
+    """
+
+    def __init__(self, model: Path, *options: str, program: tuple[str, str] = ("-m", "bankml")) -> None:
         self.session = requests.Session()
         self.session.trust_env = False
-        command = [sys.executable, *program, "serve", str(model), "--listen", f"127.0.0.1:{self.port}", *options]
-        with log.open("wb") as stderr:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
-        try:
-            self._wait()
-        except BaseException:
-            self.process.kill()
-            self.process.wait()
-            raise
+        self._rows: list[str] = []
+        self._row = threading.Condition()
+        self._ended = False
+        command = [sys.executable, *program, "serve", str(model), "--listen", "127.0.0.1:0", *options]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+        listening = self.row(lambda row: "listening on http://" in row)
+        self.base = listening.rpartition("listening on ")[2].strip()
+        self.port = int(self.base.rpartition(":")[2])
 
-    def _wait(self) -> None:
-        end = time.monotonic() + 240
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                break
-            try:
-                if self.get("/health").status_code == 200:
-                    return
-            except requests.ConnectionError:
-                time.sleep(0.1)
-        raise AssertionError(f"the server did not start: {self.rows()}")
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for row in self.process.stderr:
+            with self._row:
+                self._rows.append(row)
+                self._row.notify_all()
+        with self._row:
+            self._ended = True
+            self._row.notify_all()
+
+    def row(self, wanted: Callable[[str], bool], number: int = 1) -> str:
+        """Wait for the first row of the log that is wanted, or another one of them."""
+
+        def found() -> list[str]:
+            return [row for row in self._rows if wanted(row)]
+
+        with self._row:
+            self._row.wait_for(lambda: len(found()) >= number or self._ended)
+            assert len(found()) >= number, "".join(self._rows)
+            return found()[number - 1]
 
     def rows(self) -> str:
-        return self.log.read_text("utf-8", "replace")
+        """The log up to now."""
+        with self._row:
+            return "".join(self._rows)
 
     def get(self, path: str, **options: Any) -> requests.Response:
         return self.session.get(self.base + path, timeout=60, **options)
@@ -88,18 +96,21 @@ class Served:
         return received
 
     def stop(self, sent: int = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(sent)
-        try:
-            return self.process.wait(timeout=20)
-        finally:
-            self.process.kill()
-            self.session.close()
+        code = self.process.wait()
+        with self._row:
+            self._row.wait_for(lambda: self._ended)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+        self.session.close()
+        return code
 
 
 @pytest.fixture(scope="session")
-def served(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    server = Served(smollm2, tmp_path_factory.mktemp("serve") / "log", "--allow-origin", "https://allowed.example")
+def served(smollm2: Path) -> Iterator[Served]:
+    server = Served(smollm2, "--allow-origin", "https://allowed.example")
     yield server
     assert server.stop() == 0, server.rows()
     assert "Traceback" not in server.rows()
@@ -118,7 +129,7 @@ def of_a_copy(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         shutil.copyfile(smollm2, copy)
         command = [sys.executable, "-m", "bankml", "pin", str(copy), "--fork", str(pin), "--write"]
         subprocess.run(command, check=True, capture_output=True)
-        server = Served(copy, folder / "log", "--quiet")
+        server = Served(copy, "--quiet")
     yield server, copy
     assert server.stop() == 0, server.rows()
     assert "Traceback" not in server.rows()

@@ -27,6 +27,7 @@ ORDER = [
         "llama_threads",
         "cache_type",
         "ctx",
+        "cache_ram",
         "cache_n",
         "sampling",
         "signed",
@@ -60,7 +61,7 @@ def test_a_whole_answer(served: Served, smollm2: Path) -> None:
     assert receipt["pinned"] is True
     assert receipt["guard"] == "play"
     assert receipt["reference"] == "llama.cpp b11192 haswell"
-    assert (receipt["ctx"], receipt["llama_threads"]) == (4096, 3)
+    assert (receipt["ctx"], receipt["llama_threads"], receipt["cache_ram"]) == (4096, 3, 8192)
     assert receipt["cache_n"] == answer["timings"]["cache_n"] == answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 

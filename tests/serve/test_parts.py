@@ -11,34 +11,40 @@ from typing import Any
 import pytest
 
 from bankml.core.gguf.types import TYPES
+from bankml.core.json.writer import dump
 from bankml.core.refusal import Refusal
 from bankml.core.serve import fields, shapes
-from bankml.core.serve.app import EventStream
 from bankml.core.serve.props import file_type
 from bankml.core.serve.receipt import text_sha256
 from bankml.core.serve.request import read_chat
+from bankml.core.serve.responses import EventStream
 
 HI: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
 
 
 def test_a_silent_stream_is_pinged() -> None:
+    pinged = asyncio.Event()
+
     async def slow() -> AsyncGenerator[bytes]:
         yield shapes.event({"a": 1})
-        await asyncio.sleep(0.25)
+        await pinged.wait()
         yield shapes.DONE
 
     sent: list[bytes] = []
 
     async def send(message: Any) -> None:
         sent.append(message.get("body", b""))
+        if sent.count(shapes.PING) == 2:
+            pinged.set()
 
     async def receive() -> dict[str, Any]:
         raise AssertionError("a stream reads nothing")
 
     stream = EventStream(slow(), ping_seconds=1)
-    stream._ping = 0.1
+    stream._ping = 0.001
     asyncio.run(stream({}, receive, send))
-    assert sent == [b"", b'data: {"a":1}\n\n', b":\n\n", b":\n\n", b"data: [DONE]\n\n", b""]
+    assert [data for data in sent if data != shapes.PING] == [b"", b'data: {"a":1}\n\n', b"data: [DONE]\n\n", b""]
+    assert sent[2] == sent[3] == shapes.PING
 
 
 def test_timings_of_one_token_and_of_none() -> None:
@@ -51,10 +57,7 @@ def test_timings_of_one_token_and_of_none() -> None:
 
 
 def test_json_is_written_as_llama_server_writes_it() -> None:
-    assert (
-        shapes.dump({"a": [1, 0.5, None, True], "b": 'é"\n\x7f\x01'})
-        == '{"a":[1,0.5,null,true],"b":"é\\"\\n\x7f\\u0001"}'.encode()
-    )
+    assert dump({"a": [1, 0.5, None, True], "b": 'é"\n\x7f\x01'}) == '{"a":[1,0.5,null,true],"b":"é\\"\\n\x7f\\u0001"}'.encode()
 
 
 def test_half_a_surrogate_pair_is_hashed_as_the_replacement_character() -> None:

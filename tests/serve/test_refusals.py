@@ -20,6 +20,7 @@ UNSUPPORTED: list[tuple[str, Any]] = [
     ("n_indent", 2),
     ("lora", [{"id": 0, "scale": 1.0}]),
     ("reasoning_budget_tokens", 5),
+    ("thinking_budget_tokens", 5),
     ("modalities", ["text", "audio"]),
     ("audio", {"voice": "x"}),
 ]

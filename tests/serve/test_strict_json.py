@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bankml.core.json_writer import dumps
+from bankml.core.json.writer import dump, dumps
 from bankml.core.sampling import SamplingParams, resolve_params
 from bankml.core.serve import shapes
 from bankml.core.serve.verbose import settings, short_settings
@@ -22,7 +22,7 @@ def strict(text):
 def test_numbers_that_json_lacks_are_null(number):
     value = {"a": [number, {"b": number}, (1.5, number)], "c": "NaN", "d": 1e308}
     nulls = {"a": [None, {"b": None}, [1.5, None]], "c": "NaN", "d": 1e308}
-    assert strict(shapes.dump(value)) == nulls
+    assert strict(dump(value)) == nulls
     assert strict(dumps(value, indent=2)) == nulls
     assert strict(shapes.event(value).removeprefix(b"data: ")) == nulls
 
@@ -31,11 +31,11 @@ def test_every_float_of_the_settings_may_be_infinite():
     names = {name for name, value in vars(SamplingParams()).items() if isinstance(value, float)}
     params = SamplingParams(**dict.fromkeys(names, float("inf")), logit_bias=((5, float("-inf")),))
     for shown in (settings(params), short_settings(params)):
-        read = strict(shapes.dump(shown))
+        read = strict(dump(shown))
         assert {name for name, value in read.items() if value is None} == names
     assert read["top_k"] == 40
 
 
 def test_a_number_past_single_precision_reads_and_writes_as_null():
     shown = settings(resolve_params({"temperature": 1e39, "dry_base": 1e39}, {}))
-    assert strict(shapes.dump(shown)) | {"temperature": None, "dry_base": None} == strict(shapes.dump(shown))
+    assert strict(dump(shown)) | {"temperature": None, "dry_base": None} == strict(dump(shown))

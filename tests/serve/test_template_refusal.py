@@ -60,7 +60,7 @@ def strict(own_home: Path, smollm2: Path, tmp_path: Path) -> Iterator[Served]:
     pin = own_home / "forks" / "strict.gguf.FORK.json"
     command = [sys.executable, "-m", "bankml", "pin", str(model), "--fork", str(pin), "--write"]
     subprocess.run(command, check=True, capture_output=True)
-    server = Served(model, tmp_path / "log", "--ctx", "256")
+    server = Served(model, "--ctx", "256")
     yield server
     assert server.stop() == 0, server.rows()
     assert "Traceback" not in server.rows()

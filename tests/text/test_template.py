@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Chat templates: the class that the engine uses, and what of a request reaches a template."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from bankml.core.gguf.reader import GgufFile
+from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U32
+from bankml.core.gguf.writer import write_gguf
 from bankml.core.oracle.kinds._template_samples import SAMPLES
 from bankml.core.refusal import Refusal
 from bankml.core.text.template import ChatTemplate
@@ -15,6 +18,13 @@ from bankml.core.text.tokenizer import Tokenizer
 
 HELLO = [{"role": "user", "content": "Hello"}]
 SHOW = "{% for m in messages %}{{ m | tojson }}\n{% endfor %}"
+
+
+class NoEnds:
+    """A tokenizer without a first and a last token."""
+
+    bos = eos = None
+    add_bos = add_eos = False
 
 
 def refusal(template, body):
@@ -46,6 +56,34 @@ def test_another_source_with_the_model_s_tokens(smollm2):
 def test_without_a_template_it_is_chatml():
     expected = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
     assert ChatTemplate("").render(HELLO) == ChatTemplate("chatml").render(HELLO) == expected
+
+
+def test_chatml_is_the_reference_s_to_the_byte():
+    source = ChatTemplate("").source.encode()
+    assert len(source) == 208
+    assert hashlib.sha256(source).hexdigest().startswith("cc145ac597328b60")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "wanted"),
+    [
+        ([("tokenizer.chat_template", STRING, "x{{ 1 }}")], "x1"),
+        ([("tokenizer.chat_template", U32, 5)], "5"),
+        ([("tokenizer.chat_template", BOOL, True)], "true"),
+        ([("tokenizer.chat_template", F32, 0.5)], "0.500000"),
+        ([("tokenizer.chat_template", (ARRAY, STRING), ["x"])], "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"),
+        ([("tokenizer.chat_template.tool_use", STRING, "y")], "y"),
+        ([("tokenizer.ggml.pre", STRING, "tekken"), ("llama.block_count", U32, 40)], "mistral-v7-tekken"),
+        (
+            [("tokenizer.ggml.pre", STRING, "tekken"), ("llama.block_count", U32, 39)],
+            "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n",
+        ),
+    ],
+)
+def test_what_a_file_has_for_a_template(tmp_path, pairs, wanted):
+    write_gguf(tmp_path / "t.gguf", [("general.architecture", STRING, "llama"), *pairs], [])
+    with GgufFile.open(tmp_path / "t.gguf") as gguf:
+        assert ChatTemplate.from_gguf(gguf, tokenizer=NoEnds()).render(HELLO) == wanted
 
 
 def test_what_the_tokenizer_adds_is_taken_off():

@@ -4,7 +4,7 @@
 import pytest
 
 from bankml.core.gguf.reader import GgufFile
-from bankml.core.gguf.types import ARRAY, BOOL, F32, I32, STRING, U32
+from bankml.core.gguf.types import ARRAY, BOOL, F32, I32, STRING, U16, U32
 from bankml.core.gguf.writer import write_gguf
 from bankml.core.refusal import Refusal
 from bankml.core.text.tokenizer import Tokenizer
@@ -104,6 +104,38 @@ def test_a_token_that_is_not_there_cannot_be_added(make):
     assert ours.encode("ab", add_special=False) == [2]
     with pytest.raises(Refusal, match="bos token"):
         ours.encode("ab")
+    with pytest.raises(Refusal, match="bos token"):
+        ours.require_ends()
+    with pytest.raises(Refusal, match="eos token"):
+        make(tokens=((ARRAY, STRING), TOKENS[:5]), add_eos_token=(BOOL, True)).require_ends()
+    make(tokens=((ARRAY, STRING), TOKENS[:5])).require_ends()
+
+
+def test_an_id_as_large_as_the_vocabulary_is_outside_of_it(make):
+    assert make(bos_token_id=(U32, len(TOKENS) - 1)).bos == 12
+    assert make(bos_token_id=(U32, len(TOKENS))).bos == 11
+    # The default itself is 11.
+    assert make(tokens=((ARRAY, STRING), TOKENS[:12])).bos == 11
+    assert make(tokens=((ARRAY, STRING), TOKENS[:11])).bos is None
+    assert make(eot_token_id=(U32, len(TOKENS))).eog == make().eog
+
+
+@pytest.mark.parametrize(
+    ("mask", "changes"), [("<mask>", {"pre": (STRING, "jina-v2-code")}), ("[MASK]", {"name": (STRING, "A Modern-BERT")})]
+)
+def test_a_mask_takes_the_blanks_before_it_along(make, mask, changes):
+    tokens = {"tokens": ((ARRAY, STRING), [mask, *TOKENS[1:]]), "token_type": ((ARRAY, I32), [3] + [1] * 12)}
+    text = f"b \t {mask} b"
+    assert make(**tokens, **changes).encode(text, add_special=False) == [1, 0, 5, 1]
+    assert make(**tokens).encode(text, add_special=False) != [1, 0, 5, 1]
+
+
+def test_a_part_of_a_split_model_says_which_it_is(tmp_path):
+    write_gguf(tmp_path / "p.gguf", [("split.no", U16, 1), ("split.count", U16, 3)], [])
+    with GgufFile.open(tmp_path / "p.gguf") as gguf, pytest.raises(Refusal) as refusal:
+        Tokenizer.from_gguf(gguf)
+    assert refusal.value.code == "model.split"
+    assert "part 2 of 3" in refusal.value.message
 
 
 @pytest.mark.parametrize("token", [-1, 13, 1 << 40])

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from bankml.cli.bench import options
+from bankml.cli.values import MODEL
 
 if TYPE_CHECKING:
     from bankml.core.bench.constrain import Costs
 
 
 @click.command("constrain")
-@click.argument("model", required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option("-r", "--rounds", type=options.POSITIVE, default=5, show_default=True, help="Repetitions.")
 @options.threads
 @options.as_json

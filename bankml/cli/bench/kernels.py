@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from bankml.cli.bench import options
+from bankml.cli.values import TEXT
 
 if TYPE_CHECKING:
     from bankml.core.bench.kernels import Cell, Report
 
 
 @click.command("kernels")
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="A weight type, such as Q4_K; repeatable.  [default: all]")
+@click.option(
+    "--type", "types", metavar="TYPE", type=TEXT, multiple=True, help="A weight type, such as Q4_K; repeatable.  [default: all]"
+)
 @click.option("-r", "--rounds", type=options.POSITIVE, default=7, show_default=True, help="Repetitions.")
 @click.option("--threads", "counts", type=options.POSITIVE, multiple=True, help="Worker threads; repeatable.  [default: 1 and 2]")
 @click.option("--rows", type=options.POSITIVE, default=12288, show_default=True, help="Rows of the matrix.")
@@ -30,7 +33,7 @@ def bench_kernels(
     counts: tuple[int, ...],
     rows: int,
     k: int,
-    reference_dir: str | None,
+    reference_dir: Path | None,
     as_json: bool,
     plot_file: Path | None,
 ) -> None:
@@ -61,17 +64,15 @@ def _text(report: Report) -> str:
     lines = [
         f"{report.rows} x {report.k}, {report.tier}, weights: {report.weights}; {report.rounds} rounds, median (least-greatest)"
     ]
-    for count, samples in report.memory.items():
-        lines.append(f"memory gives {samples.scaled(1e-9).text(1)} GB/s with {_threads(count)}")
-    for count in report.memory:
+    for count in sorted({cell.threads for cell in report.cells}):
         lines.append("")
-        lines.append(f"{_threads(count):<11}{'one vector':<54}{'32 vectors'}")
-        lines.append(f"{'':<11}{'ns/block':<10}{'GB/s':<8}{'of memory':<12}{'ratio':<24}{'ns/block':<12}{'ratio'}".rstrip())
+        lines.append(f"{_threads(count):<11}{'one vector':<62}{'32 vectors'}")
+        lines.append(f"{'':<11}{'ns/block':<10}{'GB/s':<8}{'of memory, %':<20}{'ratio':<24}{'ns/block':<12}{'ratio'}".rstrip())
         for name, cells in by_type(report.cells):
             one, many = cells[count, DECODE], cells[count, PREFILL]
             speed = min(one.seconds.values)
             lines.append(
-                f"{name:<11}{one.nanoseconds(speed):<10.3f}{one.rate(speed) / 1e9:<8.1f}{one.share:<12.0%}"
+                f"{name:<11}{one.nanoseconds(speed):<10.3f}{one.rate(speed) / 1e9:<8.1f}{_share(one):<20}"
                 f"{_ratio(one):<24}{many.nanoseconds(min(many.seconds.values)):<12.3f}{_ratio(many)}".rstrip()
             )
     return "\n".join(lines)
@@ -79,6 +80,10 @@ def _text(report: Report) -> str:
 
 def _threads(count: int) -> str:
     return f"{count} thread{'s' if count > 1 else ''}"
+
+
+def _share(cell: Cell) -> str:
+    return "-" if cell.share is None else cell.share.scaled(100).text(0)
 
 
 def _ratio(cell: Cell) -> str:

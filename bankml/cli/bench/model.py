@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bankml.cli.bench import options
+from bankml.cli.values import MODEL, TEXT
 
 if TYPE_CHECKING:
     from bankml.core.bench.model import Report
@@ -30,7 +31,7 @@ def _depths(ctx: click.Context, param: click.Parameter, value: str) -> list[int]
 
 
 @click.command("model")
-@click.argument("model", required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option(
     "-p", "--prompt", type=options.COUNT, default=512, show_default=True, help="Tokens of the prompt, evaluated at once."
 )
@@ -42,6 +43,7 @@ def _depths(ctx: click.Context, param: click.Parameter, value: str) -> list[int]
     "depths",
     callback=_depths,
     metavar="N[,N...]",
+    type=TEXT,
     default="0",
     show_default=True,
     help="Tokens in the context before both; several, as 256,1k,4k.",
@@ -57,7 +59,7 @@ def bench_model(
     rounds: int,
     depths: list[int],
     threads: int,
-    reference_dir: str | None,
+    reference_dir: Path | None,
     as_json: bool,
     plot_file: Path | None,
 ) -> None:

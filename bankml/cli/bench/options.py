@@ -11,21 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bankml.cli.values import FILE
+
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
 
-POSITIVE = click.IntRange(min=1)
-COUNT = click.IntRange(min=0)
+_MOST = 1 << 20
+POSITIVE = click.IntRange(min=1, max=_MOST)
+COUNT = click.IntRange(min=0, max=_MOST)
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 reference = click.option(
-    "--reference", "reference_dir", metavar="DIR", help="Measure this build of the reference in the same run, in turn with ours."
+    "--reference",
+    "reference_dir",
+    metavar="DIR",
+    type=FILE,
+    help="Measure this build of the reference in the same run, in turn with ours.",
 )
 threads = click.option("--threads", type=POSITIVE, default=THREADS, help="Worker threads.  [default: every processor]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-plot = click.option(
-    "--plot", "plot_file", type=click.Path(path_type=Path, dir_okay=False), help="Draw it, too: .svg, .png or .pdf."
-)
+plot = click.option("--plot", "plot_file", type=FILE, help="Draw it, too: .svg, .png or .pdf.")
 
 
 class Rounds:
@@ -47,7 +52,7 @@ class Rounds:
         self._bar.close()
 
 
-def build(directory: str | None) -> Reference | None:
+def build(directory: Path | None) -> Reference | None:
     """The build of the reference that an option named."""
     from bankml.core.oracle.reference import Reference
 

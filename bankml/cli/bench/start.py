@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bankml.cli.bench import options
+from bankml.cli.values import MODEL
 
 if TYPE_CHECKING:
     from bankml.core.bench.start import Start
 
 
 @click.command("start")
-@click.argument("model", required=False)
+@click.argument("model", type=MODEL, required=False)
 @click.option("--ctx", type=options.POSITIVE, default=4096, show_default=True, help="KV cells.")
 @click.option("-r", "--rounds", type=options.POSITIVE, default=3, show_default=True, help="Repetitions.")
 @click.option("--cold", is_flag=True, help="Measure a start without compiled kernels, too.")
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 @options.reference
 @options.as_json
 def bench_start(
-    model: str | None, ctx: int, rounds: int, cold: bool, threads: int, reference_dir: str | None, as_json: bool
+    model: str | None, ctx: int, rounds: int, cold: bool, threads: int, reference_dir: Path | None, as_json: bool
 ) -> None:
     """Measure the time from a new process to its first token, and the memory that it holds.
 
@@ -49,8 +51,10 @@ def _text(start: Start) -> str:
             start.seconds.text(2),
             *([start.their_seconds.text(2), start.seconds.over(start.their_seconds).text(2)] if start.their_seconds else []),
         ),
-        row("peak memory, MB", options.megabytes(start.resident_bytes), options.megabytes(start.their_resident_bytes)),
+        row(
+            "peak memory, MB", *(each.scaled(1e-6).text(0) for each in (start.resident_bytes, start.their_resident_bytes) if each)
+        ),
     ]
     if start.cold_seconds is not None:
-        lines.append(row("the first start of all, s", f"{start.cold_seconds:.1f}"))
+        lines.append(row("the first start of all, s", start.cold_seconds.text(1)))
     return "\n".join(lines)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bankml.core.bench.memory import memory_read, rates_told
+from bankml.core.bench.memory import Reader, buffer_to_read
 from bankml.core.bench.process import machine_facts
 from bankml.core.bench.samples import Samples
 from bankml.core.gguf.types import TYPE_IDS, TYPES
@@ -54,8 +54,8 @@ class Cell:
     their_seconds: Samples | None
     identical: bool | None
     """Whether every output had the reference's bits; None without a reference."""
-    memory: float
-    """Bytes a second that so many threads read, the best pass."""
+    memory: Samples | None
+    """Bytes a second that so many threads read in the same rounds; None for products that are not bound by it."""
 
     @property
     def ratio(self) -> Samples | None:
@@ -67,9 +67,11 @@ class Cell:
         return self.weight_bytes / seconds
 
     @property
-    def share(self) -> float:
-        """The rate of the fastest round as a share of what memory gives."""
-        return self.rate(min(self.seconds.values)) / self.memory
+    def share(self) -> Samples | None:
+        """The rate as a share of what memory gave in the same round."""
+        if self.memory is None:
+            return None
+        return Samples.of([self.rate(seconds) for seconds in self.seconds.values]).over(self.memory)
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -79,8 +81,9 @@ class Cell:
             "threads": self.threads,
             "weight_bytes": self.weight_bytes,
             **self._times("", self.seconds),
-            "share_of_memory": self.share,
         }
+        if self.memory is not None and self.share is not None:
+            told |= {**self.memory.as_dict("memory_bytes_per_second"), **self.share.as_dict("share_of_memory")}
         if self.their_seconds is not None and self.ratio is not None:
             told |= {"identical": self.identical, **self._times("reference_", self.their_seconds), **self.ratio.as_dict("ratio")}
         return told
@@ -108,7 +111,6 @@ class Report:
     weights: str
     rounds: int
     tier: str = isa.TIER
-    memory: dict[int, Samples] = field(default_factory=dict)
     reference: dict[str, Any] | None = None
     machine: dict[str, object] = field(default_factory=machine_facts)
     cells: list[Cell] = field(default_factory=list)
@@ -121,7 +123,6 @@ class Report:
             "weights": self.weights,
             "rounds": self.rounds,
             "tier": self.tier,
-            "memory": rates_told(self.memory),
             "cells": [cell.as_dict() for cell in self.cells],
             "machine": self.machine,
         }
@@ -151,28 +152,38 @@ def measure_kernels(
             without a reference, blocks come from a fixed stream.
 
     Raises:
-        Refusal: an unknown type; outputs that differ from the reference's (``bench.differs``): a speed of other bits is none.
+        Refusal: an unknown type; a row that is not whole blocks; outputs that differ from the reference's (``bench.differs``):
+            a speed of other bits is none.
     """
     unknown = [name for name in types if name not in type_names()]
     if unknown:
         raise Refusal("bench.type", "bankml has no kernel for this type", found=unknown[0], allowed=", ".join(type_names()))
     rows_, k = shape
+    for name in types:
+        block = TYPES[TYPE_IDS[name]].block
+        if k % block:
+            raise Refusal(
+                "bench.columns", f"a row of {name} is whole blocks", found=f"{k} weights", allowed=f"a multiple of {block}"
+            )
     source = "real, by the reference's quantizer" if real is not None and reference is not None else "a fixed stream"
     report = Report(rows_, k, source, rounds, reference=reference.facts() if reference is not None else None)
-    report.memory = {count: memory_read(count) for count in threads}
     ggml = None
     if reference is not None:
         from bankml.core.oracle.kinds._ggml import Ggml
 
         ggml = Ggml(reference)
     values = real(_DISTINCT_ROWS) if real is not None and ggml is not None else None
-    for name in types:
-        data = _weights(name, rows_, k, values, ggml)
-        for count in threads:
-            for columns in (DECODE, PREFILL):
-                report.cells.append(_measure(name, data, shape, columns, count, rounds, ggml, report.memory[count]))
-                if round_done is not None:
-                    round_done()
+    memory = buffer_to_read()
+    with ExitStack() as held:
+        readers = {count: held.enter_context(Reader(count, memory)) for count in threads}
+        for name in types:
+            data = _weights(name, rows_, k, values, ggml)
+            for count in threads:
+                for columns in (DECODE, PREFILL):
+                    floor = readers[count] if columns == DECODE else None
+                    report.cells.append(_measure(name, data, shape, columns, count, rounds, ggml, floor))
+                    if round_done is not None:
+                        round_done()
     return report
 
 
@@ -184,7 +195,7 @@ def _measure(
     threads: int,
     rounds: int,
     ggml: Ggml | None,
-    memory: Samples,
+    floor: Reader | None,
 ) -> Cell:
     copies = min(max(1, _READ_BYTES // len(data)), _MOST_COPIES) if columns == DECODE else 1
     x = np.random.default_rng(0).standard_normal((columns, shape[1]), np.float32)
@@ -204,7 +215,12 @@ def _measure(
                     hint="bankml oracle compare kernels",
                     exit_code=EXIT_OTHER,
                 )
-        mine, other = _in_turn(ours.run, theirs.run if theirs is not None else None, rounds)
+        sides = {"ours": ours.run}
+        if theirs is not None:
+            sides["theirs"] = theirs.run
+        if floor is not None:
+            sides["floor"] = floor.run
+        seconds = _in_turn(sides, rounds)
     kind = TYPES[TYPE_IDS[name]]
     return Cell(
         name,
@@ -212,23 +228,22 @@ def _measure(
         threads,
         shape[0] * shape[1] // kind.block,
         len(data),
-        Samples.of([s / copies for s in mine]),
-        Samples.of([s / copies for s in other]) if other else None,
+        seconds["ours"].scaled(1 / copies),
+        seconds["theirs"].scaled(1 / copies) if theirs is not None else None,
         identical,
-        max(memory.values),
+        Samples.of([floor.size / each for each in seconds["floor"].values]) if floor is not None else None,
     )
 
 
-def _in_turn(mine: Callable[[], object], theirs: Callable[[], object] | None, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of the fastest pass of each round; the one that begins changes from round to round."""
-    found: tuple[list[float], list[float]] = ([], [])
-    sides = [(mine, found[0])] + ([(theirs, found[1])] if theirs is not None else [])
-    for run, _ in sides:
+def _in_turn(sides: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Samples]:
+    """Seconds of the fastest pass of each round, by side; their order changes from round to round."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for run in sides.values():
         run()
     for number in range(rounds):
-        for run, into in sides if number % 2 == 0 else reversed(sides):
-            into.append(_fastest(run))
-    return found
+        for name in sides if number % 2 == 0 else reversed(list(sides)):
+            found[name].append(_fastest(sides[name]))
+    return {name: Samples.of(seconds) for name, seconds in found.items()}
 
 
 def _fastest(run: Callable[[], object]) -> float:
@@ -319,9 +334,9 @@ def _weights(name: str, rows_: int, k: int, values: Floats | None, ggml: Ggml | 
     """Rows x k weights in a type: some rows, again and again, for what a product costs does not depend on them."""
     some = min(_DISTINCT_ROWS, rows_)
     if values is None or ggml is None:
-        from bankml.core.oracle.kinds import _stream
+        from bankml.core.exact import stream
 
-        part = _stream.weights(name, some, k, 0, edges=False)
+        part = stream.weights(name, some, k, 0, edges=False)
     else:
         part = ggml.quantized_rows(TYPE_IDS[name], values[:some, :k])
     whole: Bytes = np.ascontiguousarray(np.tile(part.reshape(some, -1), (-(-rows_ // some), 1))[:rows_]).reshape(-1)
@@ -332,14 +347,14 @@ def real_rows(path: Any, k: int = K) -> Callable[[int], Floats]:
     """Rows of `k` real weights: the embedding of a model, row after row in one line, cut anew."""
 
     def rows_of(count: int) -> Floats:
+        from bankml.core.exact import products
         from bankml.core.gguf.reader import GgufFile
-        from bankml.core.oracle.kinds import _ours
 
         with GgufFile.open(path) as gguf:
             tensor = gguf.tensors["token_embd.weight"]
             width, there = tensor.dims[0], tensor.dims[1]
             wanted = min(there, -(-count * k // width))
-            held = _ours.Held(tensor.type_id, gguf.data(tensor.name), there, width)
+            held = products.Held(tensor.type_id, gguf.data(tensor.name), there, width)
             flat = held.dequantized(0, wanted).reshape(-1)
         return np.resize(flat, (count, k))
 

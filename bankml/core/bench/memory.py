@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from bankml.core.bench.process import machine_facts
 from bankml.core.bench.samples import Samples
@@ -32,50 +32,58 @@ class Memory:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {"read_bytes": self.read_bytes, "memory": rates_told(self.rates), "machine": self.machine}
+        rates = [
+            {"threads": count, **samples.as_dict("bytes_per_second"), "best_bytes_per_second": max(samples.values)}
+            for count, samples in self.rates.items()
+        ]
+        return {"read_bytes": self.read_bytes, "memory": rates, "machine": self.machine}
 
 
-def rates_told(rates: dict[int, Samples]) -> list[dict[str, Any]]:
-    """Rates by threads, for ``--json``."""
-    return [
-        {"threads": count, **samples.as_dict("bytes_per_second"), "best_bytes_per_second": max(samples.values)}
-        for count, samples in rates.items()
-    ]
+def buffer_to_read(size: int = READ_BYTES) -> Block:
+    """A buffer for readers, which may share it."""
+    source = Block(size // _PART * _PART)
+    # Pages that nobody wrote are all the same one.
+    source.bytes[:] = 0
+    return source
 
 
 class Reader:
-    """A buffer that a team reads from end to end, in chunks that its threads claim."""
+    """A team that reads a buffer from end to end, in chunks that its threads claim."""
 
-    def __init__(self, team: Team, size: int) -> None:
-        self._team, self._size = team, size // _PART * _PART
-        self._source = Block(self._size)
-        # Pages that nobody wrote are all the same one.
-        self._source.bytes[:] = 0
-        self._sink = Block(64 * team.threads)
+    def __init__(self, threads: int, source: Block) -> None:
+        self._team, self._source = Team(threads), source
+        self.size = len(source.bytes)
+        self._sink = Block(64 * self._team.threads)
         builder = ProgramBuilder()
-        words = {stream.SOURCE: self._source.address, stream.PART: _PART, stream.SINK: self._sink.address}
-        builder.op(stream.read, builder.block(stream.FIELDS, words), self._size // _PART)
+        words = {stream.SOURCE: source.address, stream.PART: _PART, stream.SINK: self._sink.address}
+        builder.op(stream.read, builder.block(stream.FIELDS, words), self.size // _PART)
         self._program: Program = builder.build()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._team.release()
+        self._team.close()
+
+    def run(self) -> None:
+        """One pass."""
+        self._team.execute(self._program.table)
 
     def rate(self) -> float:
         """Bytes a second of one pass."""
         start = time.perf_counter()
-        self._team.execute(self._program.table)
-        return self._size / (time.perf_counter() - start)
+        self.run()
+        return self.size / (time.perf_counter() - start)
 
 
 def memory_read(threads: int, passes: int = 5, size: int = READ_BYTES, pass_done: Callable[[], object] | None = None) -> Samples:
     """Bytes a second at which so many threads read a buffer of `size` bytes, after one pass that is not counted."""
-    team = Team(threads)
-    try:
-        reader = Reader(team, size)
-        reader.rate()
+    with Reader(threads, buffer_to_read(size)) as reader:
+        reader.run()
         rates = []
         for _ in range(passes):
             rates.append(reader.rate())
             if pass_done is not None:
                 pass_done()
-        team.release()
-    finally:
-        team.close()
     return Samples.of(rates)

@@ -40,8 +40,9 @@ def plot_kernels(report: KernelReport, file: Path) -> None:
     """Bars by type: the ratio to the reference, or without one the bytes a second."""
     from bankml.core.bench.kernels import DECODE, PREFILL, by_type
 
-    figure, axes = _figure(len(report.memory), "types")
-    for ax, count in zip(axes, report.memory, strict=True):
+    counts = sorted({cell.threads for cell in report.cells})
+    figure, axes = _figure(len(counts), "types")
+    for ax, count in zip(axes, counts, strict=True):
         types = list(by_type(report.cells))
         for number, (columns, label) in enumerate(((DECODE, "times one vector"), (PREFILL, "times 32 vectors"))):
             cells = [cells[count, columns] for _, cells in types]

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,11 @@ class Start:
     model: Path
     ctx: int
     seconds: Samples
-    resident_bytes: int
-    cold_seconds: float | None = None
+    resident_bytes: Samples
+    cold_seconds: Samples | None = None
     """The same with no kernel compiled yet: once for each version on a machine."""
     their_seconds: Samples | None = None
-    their_resident_bytes: int | None = None
+    their_resident_bytes: Samples | None = None
     reference: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -42,16 +42,17 @@ class Start:
             "model": self.model.name,
             "ctx": self.ctx,
             **self.seconds.as_dict("first_token_seconds"),
-            "resident_bytes": self.resident_bytes,
+            **self.resident_bytes.as_dict("resident_bytes"),
         }
         if self.cold_seconds is not None:
-            told["cold_first_token_seconds"] = self.cold_seconds
-        if self.their_seconds is not None:
+            told |= self.cold_seconds.as_dict("cold_first_token_seconds")
+        if self.their_seconds is not None and self.their_resident_bytes is not None:
             told["reference"] = {
                 **(self.reference or {}),
                 **self.their_seconds.as_dict("first_token_seconds"),
-                "resident_bytes": self.their_resident_bytes,
+                **self.their_resident_bytes.as_dict("resident_bytes"),
             }
+            told |= self.seconds.over(self.their_seconds).as_dict("first_token_ratio")
         return told
 
 
@@ -64,35 +65,42 @@ def measure_start(
     cold: bool = False,
     round_done: Callable[[], object] | None = None,
 ) -> Start:
-    """Start ``bankml generate`` and, with a reference, llama-server, in turn; both answer one token to the same prompt.
+    """Start ``bankml generate`` and, with a reference, llama-server; both answer one token to the same prompt.
 
-    ``cold`` first measures one start that compiles every kernel that it needs.
+    The one that begins changes from round to round. ``cold`` measures starts before that compile every kernel that they need.
 
     Raises:
         Refusal: a process failed.
     """
     command = [sys.executable, "-m", "bankml", "generate", str(path.resolve()), PROMPT]
     command += ["--max", "1", "--ctx", str(ctx), "--threads", str(threads)]
-    mine: list[float] = []
-    theirs: list[float] = []
-    resident = their_resident = 0
-    cold_seconds = _cold_start(command) if cold else None
+    mine: list[tuple[float, int]] = []
+    theirs: list[tuple[float, int]] = []
+    cold_seconds = Samples.of([_cold_start(command) for _ in range(rounds)]) if cold else None
     # One start that is not counted: it compiles what is not compiled yet and brings the file into memory.
-    run_measured(command, os.environ, "bankml generate")
-    for _ in range(rounds):
-        done = run_measured(command, os.environ, "bankml generate")
-        mine.append(done.first_byte_seconds)
-        resident = max(resident, done.resident_bytes)
-        if reference is not None:
-            seconds, held = _their_start(reference, path, ctx, threads)
-            theirs.append(seconds)
-            their_resident = max(their_resident, held)
+    _our_start(command)
+    for number in range(rounds):
+        if reference is not None and number % 2:
+            theirs.append(_their_start(reference, path, ctx, threads))
+        mine.append(_our_start(command))
+        if reference is not None and not number % 2:
+            theirs.append(_their_start(reference, path, ctx, threads))
         if round_done is not None:
             round_done()
-    start = Start(path, ctx, Samples.of(mine), resident, cold_seconds)
+    start = Start(path, ctx, *_samples(mine), cold_seconds)
     if reference is None:
         return start
-    return replace(start, their_seconds=Samples.of(theirs), their_resident_bytes=their_resident, reference=reference.facts())
+    their_seconds, their_bytes = _samples(theirs)
+    return replace(start, their_seconds=their_seconds, their_resident_bytes=their_bytes, reference=reference.facts())
+
+
+def _samples(rounds: Sequence[tuple[float, int]]) -> tuple[Samples, Samples]:
+    return Samples.of([seconds for seconds, _ in rounds]), Samples.of([held for _, held in rounds])
+
+
+def _our_start(command: list[str]) -> tuple[float, int]:
+    done = run_measured(command, os.environ, "bankml generate")
+    return done.first_byte_seconds, done.resident_bytes
 
 
 def _cold_start(command: list[str]) -> float:

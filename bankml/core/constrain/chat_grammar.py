@@ -103,7 +103,7 @@ def _made(prompt: Prompt, request: ChatRequest, template: ChatTemplate) -> ChatG
     bound = isinstance(request.json_schema, dict) and binds(prompt.style)
     if bound:
         # What the reference hands on is the schema written out again.
-        document = read_document(json_text.read(json_text.dump(request.json_schema).encode("utf-8")))
+        document = read_document(json_text.rewritten(request.json_schema))
     parallel = request.parallel_tool_calls
     parser = build(
         Reading(

@@ -82,7 +82,7 @@ def parse(text: bytes | str, tokenizer: TokenizerLike | None = None) -> Rules:
 
 def limit(message: str, found: str | None, allowed: str) -> Refusal:
     """A grammar that is larger than bankml takes, whatever the reference does with it."""
-    return Refusal("grammar.limit", message, found=found, allowed=f"at most {allowed}")
+    return Refusal("grammar.limit", f"{message}: bankml's limit is {allowed}", found=found, allowed=f"at most {allowed}")
 
 
 def quoted(source: bytes, at: int) -> str:

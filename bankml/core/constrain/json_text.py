@@ -8,6 +8,7 @@ import math
 from typing import Any, Final, NoReturn
 
 from bankml.core.constrain.doubles import number
+from bankml.core.json.writer import blocks
 from bankml.core.refusal import Refusal
 
 MAX_TEXT: Final = 1 << 20
@@ -20,7 +21,7 @@ def read(text: bytes) -> Any:
         Refusal: ``schema.json``, or ``schema.limit`` where the text is too long or nested too deeply.
     """
     if len(text) > MAX_TEXT:
-        raise Refusal("schema.limit", "the schema is too long", found=f"{len(text)} bytes", allowed=f"at most {MAX_TEXT} bytes")
+        raise _too_long()
     try:
         value = json.loads(
             text.removeprefix(b"\xef\xbb\xbf").decode("utf-8"),
@@ -34,6 +35,25 @@ def read(text: bytes) -> Any:
     except ValueError as error:
         raise Refusal("schema.json", "the schema is no JSON", found=str(error)) from None
     return value
+
+
+def rewritten(value: Any) -> Any:
+    """A schema as llama-server hands it on: written out and read again.
+
+    Raises:
+        Refusal: as :func:`read`.
+    """
+    size = 0
+    for block in blocks(value):
+        size += len(block)
+        if size > MAX_TEXT:
+            raise _too_long()
+    return read(dump(value).encode("utf-8"))
+
+
+def _too_long() -> Refusal:
+    message = f"the schema is too long: bankml's limit is {MAX_TEXT} bytes"
+    return Refusal("schema.limit", message, allowed=f"at most {MAX_TEXT} bytes")
 
 
 def dump(value: Any) -> str:

@@ -9,8 +9,11 @@ Source: common_chat_schema_converter, common/json-schema-to-grammar.cpp.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from bankml.core.constrain.gbnf import MAX_TEXT
 from bankml.core.refusal import Refusal
 
 SPACE: Final = r'| " " | "\n"{1,2} [ \t]{0,20}'
@@ -91,12 +94,26 @@ class RuleBook:
     def __init__(self) -> None:
         self.rules: dict[str, str] = {"space": SPACE}
         self._tries = 0
+        self._size = 0
+        self._begun = 0
+
+    @contextmanager
+    def naming(self, name: str) -> Iterator[None]:
+        """Write, in the block, what a rule of this name is made of; the names of unfinished rules count as written.
+
+        Raises:
+            Refusal: ``schema.limit``.
+        """
+        self._begun += len(name)
+        self._check_size()
+        yield
+        self._begun -= len(name)
 
     def add(self, name: str, rule: str) -> str:
         """Write a rule under a name, or the name with the first number that is free or holds the same rule.
 
         Raises:
-            Refusal: ``schema.limit`` when that takes too long.
+            Refusal: ``schema.limit`` when that takes too long, or all rules take more than a grammar may have.
         """
         name = key = dashed(name)
         number = 0
@@ -106,8 +123,16 @@ class RuleBook:
             self._tries += 1
             if self._tries > MAX_TRIES:
                 raise Refusal("schema.limit", "too many parts of the schema have the same name")
+        if key not in self.rules:
+            self._size += len(key) + len(rule)
+            self._check_size()
         self.rules[key] = rule
         return key
+
+    def _check_size(self) -> None:
+        if self._size + self._begun > MAX_TEXT:
+            message = f"the schema's grammar is too long: bankml's limit is {MAX_TEXT} bytes"
+            raise Refusal("schema.limit", message, allowed=f"at most {MAX_TEXT} bytes")
 
     def add_primitive(self, name: str, rule: str) -> str:
         """Write a primitive rule, named ``rule`` in the tables, and those that it needs."""

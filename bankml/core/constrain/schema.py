@@ -107,6 +107,10 @@ class _Converter:
 
     def visit(self, node: Node, name: str) -> str:
         """Write the rules of a node; returns the name of its rule."""
+        with self.book.naming(name):
+            return self._visit(node, name)
+
+    def _visit(self, node: Node, name: str) -> str:
         rule_name = f"{name}-" if name in RESERVED else name or "root"
         below = f"{name}-" if name else ""
         add = self.book.add

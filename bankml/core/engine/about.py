@@ -45,7 +45,8 @@ class About:
     @property
     def obstacles(self) -> list[Refusal]:
         """What stands in the way of playing the file."""
-        return [*self.verdict.reasons, *(each for each in (self.graph, self.tokenizer) if each is not None)]
+        parts = [each for each in (self.graph, self.tokenizer) if each is not None]
+        return [*self.verdict.reasons, *(parts[:1] if self.graph is self.tokenizer else parts)]
 
     @property
     def plays(self) -> bool:
@@ -93,13 +94,17 @@ def about(path: Path) -> About:
     if header is None or verdict.exit_code == EXIT_OTHER:
         raise verdict.refusal()
     graph = tokenizer = template = None
+    own = header.entries.get("tokenizer.chat_template")
+    has_template = own is not None and not isinstance(own.value, Array)
     if not verdict.reasons:
         with GgufFile.open(path) as gguf:
             graph = _refusal(lambda: plan(gguf))
-            tokenizer = _refusal(lambda: Tokenizer.from_gguf(gguf))
+            tokenizer = _refusal(lambda: Tokenizer.from_gguf(gguf).require_ends())
+            if graph is not None and graph.code == "model.split":
+                # The vocabulary stands in the first part: that this one lacks it is no reason of its own.
+                tokenizer = graph
             template = _refusal(lambda: ChatTemplate.from_gguf(gguf)) if tokenizer is None else tokenizer
     pinned, problem = _pin(path)
-    has_template = "tokenizer.chat_template" in header.entries
     return About(path, verdict, graph, tokenizer, template, has_template, pinned, problem, _facts(verdict, header))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from bankml.core.constrain.content import Content
     from bankml.core.engine.completion import Completion
     from bankml.core.engine.engine import Engine
+    from bankml.core.text.template import Prompt
     from bankml.core.text.template_request import ChatRequest
 
 
@@ -25,14 +27,27 @@ class Chat:
         preserved: control tokens whose text is part of the answer.
     """
 
-    tokens: list[int]
+    tokens: array[int]
     stops: tuple[str, ...]
     reading: ChatGrammar
     preserved: frozenset[int]
 
 
-def ready(engine: Engine, conversation: ChatRequest) -> Chat:
-    """Render and tokenize a conversation, and find out how its answer will look.
+@dataclass(frozen=True)
+class Rendered:
+    """A conversation whose prompt is a text yet.
+
+    Attributes:
+        prompt: what the template made of it.
+        reading: how the answer is bound and read.
+    """
+
+    prompt: Prompt
+    reading: ChatGrammar
+
+
+def rendered(engine: Engine, conversation: ChatRequest) -> Rendered:
+    """Render a conversation, and find out how its answer will look.
 
     Raises:
         Refusal: the template's, or the schema's.
@@ -40,13 +55,17 @@ def ready(engine: Engine, conversation: ChatRequest) -> Chat:
     from bankml.core.constrain.chat_grammar import grammar_on
 
     prompt = engine.template.prompt(conversation)
-    reading = grammar_on(prompt, conversation, engine.template)
+    return Rendered(prompt, grammar_on(prompt, conversation, engine.template))
+
+
+def ready(engine: Engine, made: Rendered) -> Chat:
+    """Tokenize a rendered prompt; the conversation is needed no more."""
     encode = engine.tokenizer.encode
-    cut = [encode(text, add_special=False, parse_special=True) for text in reading.preserved]
+    cut = [encode(text, add_special=False, parse_special=True) for text in made.reading.preserved]
     return Chat(
-        tokens=encode(prompt.raw, add_special=True, parse_special=True),
-        stops=prompt.stops,
-        reading=reading,
+        tokens=engine.tokenizer.encode_compactly(made.prompt.raw, add_special=True, parse_special=True),
+        stops=made.prompt.stops,
+        reading=made.reading,
         preserved=frozenset(tokens[0] for tokens in cut if len(tokens) == 1),
     )
 

@@ -24,12 +24,14 @@ def read_grammar(text: str, tokenizer: Tokenizer, vocabulary: VocabularyTrie, pr
         prefill: the end of the prompt, over which the grammar goes before the answer.
 
     Raises:
-        Refusal: ``grammar.*``, in the words in which llama-server refuses every grammar that it cannot read; the reason is
-            the hint.
+        Refusal: ``grammar.*``, in the words in which llama-server refuses every grammar that it cannot read, the reason as
+            the hint; ``grammar.limit`` names bankml's limit instead, which llama-server does not have.
     """
     try:
         grammar = Grammar.parse(text, tokenizer=tokenizer, vocabulary=vocabulary)
     except Refusal as refusal:
+        if refusal.code == "grammar.limit":
+            raise
         raise Refusal(
             refusal.code,
             "Failed to initialize samplers: failed to parse grammar",
@@ -53,6 +55,8 @@ def _go_over(grammar: Grammar, tokenizer: Tokenizer, prefill: bytes) -> None:
         try:
             grammar.accept(token)
         except Refusal as refusal:
+            if refusal.code == "grammar.limit":
+                raise
             raise Refusal(refusal.code, "Failed to initialize samplers: std::exception", hint=refusal.message) from None
 
 

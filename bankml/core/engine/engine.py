@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bankml.core.engine.completion import Completion
-from bankml.core.engine.prompt_cache import PromptCache, ram_limit
+from bankml.core.engine.prompt_cache import PromptCache, ram_limit, ram_mib
 from bankml.core.engine.slot import BATCH, Slot
 from bankml.core.engine.turns import Turns
 from bankml.core.refusal import EXIT_OTHER, Refusal
@@ -37,6 +37,14 @@ def _suppressed(gguf: GgufFile) -> list[int]:
     return [token for token in tokens if isinstance(token, int)] if isinstance(tokens, list) else []
 
 
+def _require_unchanged(verified: Verified) -> None:
+    """What was loaded must be what was hashed."""
+    from bankml.core.pins.digest import changed
+
+    if verified.identity.changed():
+        raise changed(verified.path.name, "loaded")
+
+
 class Engine:
     """Everything that answers from one file. Make it with :meth:`open`; end it with :meth:`close`.
 
@@ -48,6 +56,7 @@ class Engine:
         defaults: what the file's ``general.sampling.*`` keys say.
         verified: the record of the gate, where there is one.
         inexact: why its answers may not be the reference's; None where they are.
+        cache_ram: MiB of the host's prompt cache, 0 for none, -1 without limit.
     """
 
     def __init__(
@@ -59,6 +68,7 @@ class Engine:
         n_ctx: int,
         verified: Verified | None = None,
         inexact: str | None = None,
+        cache_ram: int | None = None,
     ) -> None:
         self.gguf = gguf
         self.tokenizer = tokenizer
@@ -69,7 +79,8 @@ class Engine:
         self.inexact = inexact
         self.eog = tokenizer.eog
         self.turns = Turns()
-        limit = ram_limit()
+        self.cache_ram = ram_mib() if cache_ram is None else cache_ram
+        limit = ram_limit(self.cache_ram)
         cache = PromptCache(limit, model.n_ctx) if limit is not None else None
         # The reference cuts batches by the context as it was asked for, before that is rounded up.
         self.slot = Slot(model, cache, min(n_ctx, BATCH))
@@ -86,15 +97,18 @@ class Engine:
         cache_type: CacheType = "f16",
         verified: Verified | None = None,
         inexact: bool = False,
+        cache_ram: int | None = None,
         progress: Callable[[str, int, int | None], None] | None = None,
     ) -> Self:
         """Open, guard and load a file. ``n_ctx`` 0 means what the model was trained with.
 
         ``cache_type`` is ``f16``, or ``q8_0`` for the answers of llama-server's ``--cache-type-k q8_0 --cache-type-v q8_0``.
-        ``inexact`` opens it even where a function that decides bits is not the reference machine's.
+        ``cache_ram`` is llama-server's ``--cache-ram`` in MiB; without it ``BANKML_CACHE_RAM`` counts, else its default.
+        ``inexact`` opens it even where a kernel or a function that decides bits is not the reference's.
 
         Raises:
-            Refusal: the guard refuses the file, bankml does not play it, the context is no size, or answers would not be exact.
+            Refusal: the guard refuses the file, bankml does not play it, the context is no size, answers would not be exact, or
+                the file is no longer the one that was verified.
         """
         from bankml.core.exact import require
         from bankml.core.gguf.reader import GgufFile
@@ -102,20 +116,24 @@ class Engine:
         from bankml.core.model.plan import plan
         from bankml.core.text.tokenizer import Tokenizer
 
-        if n_ctx < 0:
+        if not 0 <= n_ctx < 1 << 31:
+            found, allowed = str(n_ctx), "0 to 2147483647"
             raise Refusal(
-                "engine.ctx", "the context is not a number of tokens", found=str(n_ctx), allowed="0 or more", exit_code=EXIT_OTHER
+                "engine.ctx", "the context is not a number of tokens", found=found, allowed=allowed, exit_code=EXIT_OTHER
             )
         gguf = GgufFile.open(path)
         try:
             built = plan(gguf)
             asked = n_ctx or built.n_ctx_train
-            matrices = [(gguf.tensors[name].type_id, rows) for name, (rows, _) in built.matrices.items()]
-            compile_kernels(matrices, cache_type, progress)
-            reason = require(inexact)
+            types = {name: gguf.tensors[name].type_id for name in built.matrices}
+            compile_kernels([(types[name], rows) for name, (rows, _) in built.matrices.items()], cache_type, progress)
+            from bankml.core.exact.trials import used_by
+
+            reason = require(inexact, used_by(built, types, cache_type))
             from bankml.core.model.model import Model
 
             tokenizer = Tokenizer.from_gguf(gguf)
+            tokenizer.require_ends()
             model = Model.load(
                 gguf,
                 n_ctx=-(-asked // _PADDING) * _PADDING,
@@ -124,10 +142,12 @@ class Engine:
                 cache_type=cache_type,
                 progress=progress,
             )
+            if verified is not None:
+                _require_unchanged(verified)
         except BaseException:
             gguf.close()
             raise
-        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason)
+        return cls(gguf, tokenizer, model, n_ctx=asked, verified=verified, inexact=reason, cache_ram=cache_ram)
 
     @cached_property
     def template(self) -> ChatTemplate:

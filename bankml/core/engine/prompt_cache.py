@@ -27,45 +27,39 @@ def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
     return next(i for i in range(shorter) if a[i] != b[i])
 
 
-def ram_limit() -> int | None:
-    """The bytes that the cache may hold: ``BANKML_CACHE_RAM`` in MiB (-1 without limit), else 8192 MiB or a quarter of
-    the memory that is available now. None means no cache, -1 no limit.
+def ram_mib() -> int:
+    """MiB that the cache may hold: ``BANKML_CACHE_RAM``, else llama-server's default, whatever is free; 0 is off, -1 no limit.
 
     Raises:
         Refusal: the variable is no whole number of -1 or more.
     """
     asked = os.environ.get("BANKML_CACHE_RAM")
-    if asked:
-        try:
-            mib = int(asked)
-        except ValueError:
-            mib = -2
-        if mib < -1:
-            raise Refusal(
-                "engine.cache-ram",
-                "BANKML_CACHE_RAM is not a size in MiB",
-                found=asked[:40],
-                allowed="a whole number; 0 is off, -1 without limit",
-                exit_code=EXIT_OTHER,
-            )
-        return {0: None, -1: -1}.get(mib, mib * _MIB)
-    return min(DEFAULT_MIB * _MIB, _available() // 4) or None
-
-
-def _available() -> int:
+    if not asked:
+        return DEFAULT_MIB
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123 - a kernel interface, not a file
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        mib = int(asked)
+    except ValueError:
+        mib = -2
+    if mib < -1:
+        raise Refusal(
+            "engine.cache-ram",
+            "BANKML_CACHE_RAM is not a size in MiB",
+            found=asked[:40],
+            allowed="a whole number; 0 is off, -1 without limit",
+            exit_code=EXIT_OTHER,
+        )
+    return mib
+
+
+def ram_limit(mib: int | None = None) -> int | None:
+    """A size in MiB, that of ``ram_mib`` where none is given, in bytes: None means no cache, -1 no limit."""
+    mib = ram_mib() if mib is None else mib
+    return {0: None, -1: -1}.get(mib, mib * _MIB)
 
 
 @dataclass
 class Entry:
-    """Tokens and what the model needs to have them in its cells again."""
+    """Tokens, what the model needs to have them in its cells again, and the bytes of llama-server's state of them."""
 
     tokens: list[int]
     cells: Any
@@ -76,7 +70,7 @@ class PromptCache:
     """Entries from the oldest to the newest.
 
     Args:
-        limit: bytes, -1 without limit.
+        limit: bytes, as llama-server counts them, -1 without limit.
         limit_tokens: tokens that are kept whatever the bytes allow.
     """
 
@@ -109,7 +103,14 @@ class PromptCache:
         self.entries = [entry for entry in self.entries if common_prefix(entry.tokens, tokens) < len(entry.tokens)]
         while self.limit > 0 and self.entries and self.size + size > self.limit:
             del self.entries[0]
-        self.entries.append(Entry(list(tokens), copy(), size))
+        try:
+            cells = copy()
+        except MemoryError:
+            # What is there is as much as there may be.
+            self.limit = max(1, int(0.4 * self.size))
+            self.trim()
+            return
+        self.entries.append(Entry(list(tokens), cells, size))
 
     def take(self, held: list[int], prompt: list[int]) -> Entry | None:
         """The entry that serves the prompt better than what the slot holds, removed from the cache.
@@ -143,7 +144,8 @@ class PromptCache:
             del self.entries[0]
         tokens = self.limit_tokens
         if self.limit > 0:
-            each = max(1.0, self.size / max(1, self.n_tokens))
-            tokens = max(tokens, int(self.limit / each))
+            # In single precision, as the reference has it.
+            each = max(np.float32(1), np.float32(self.size) / np.float32(max(1, self.n_tokens)))
+            tokens = max(tokens, int(np.float32(self.limit) / each))
         while self.entries and self.n_tokens > tokens:
             del self.entries[0]

@@ -37,7 +37,6 @@ class Slot:
         self.cache = cache
         self.tokens: list[int] = []
         self._batch = min(batch, BATCH)
-        self._cell_bytes = model.cell_bytes
 
     def choose(self, prompt: list[int]) -> None:
         """Before a prompt: where little of the slot would be kept, save it and look for something better.
@@ -55,7 +54,8 @@ class Slot:
             kept = np.float32(similar * np.float32(len(prompt))) / np.float32(len(self.tokens))
             if kept >= _HALF:
                 return
-        self.cache.save(self.tokens, len(self.tokens) * self._cell_bytes, lambda: self.model.copy_cells(len(self.tokens)))
+        count = len(self.tokens)
+        self.cache.save(self.tokens, self.model.state_bytes(count), lambda: self.model.copy_cells(count))
         entry = self.cache.take(self.tokens, prompt)
         if entry is not None:
             self.model.put_cells(entry.cells)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The check before the first answer: what was compiled here against the reference machine's values."""
+"""The check before the first answer: what was compiled here against the values of the reference and of its machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,19 +17,25 @@ from bankml.core.exact import sweep
 from bankml.core.refusal import Refusal
 from bankml.kernels import store
 
+if TYPE_CHECKING:
+    from bankml.core.exact.trials import Used
+
 RECORD = Path(__file__).with_name("record.json.gz")
 """A record of the oracle ``libm``, in the package because answers need it."""
+KERNELS = Path(__file__).with_name("kernels.json.gz")
+"""A record of the oracle ``start``, for the same reason."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a function first gives another value than the record's machine."""
+    """Where a function or a kernel first gives another value than the record has."""
 
     function: str
     where: str
-    """The first argument that differs; where it is not known, the segment that holds it."""
+    """The first argument that differs; where it is not known, the segment that holds it. Of a kernel, what it was asked."""
     found: str | None = None
     expected: str | None = None
+    code: str = "exact.libm"
 
     def sentence(self) -> str:
         """The difference in one sentence."""
@@ -36,17 +43,21 @@ class Difference:
         return f"{self.function} differs from the reference machine's at {self.where}{values}"
 
 
-def require(inexact: bool = False) -> str | None:
-    """None where the compiled functions are the record's; else, with ``inexact``, what differs.
+def require(inexact: bool = False, used: Used | None = None) -> str | None:
+    """None where what was compiled gives the records' values; else, with ``inexact``, what differs.
+
+    Args:
+        inexact: go on where something differs.
+        used: the kernels that a model uses; without it only the functions of the C library are asked.
 
     Raises:
-        Refusal: they differ, and ``inexact`` is not given.
+        Refusal: something differs, and ``inexact`` is not given.
     """
-    found = check()
+    found = check() or (kernel_difference(used) if used is not None else None)
     if found is None or inexact:
         return found.sentence() if found else None
     raise Refusal(
-        "exact.libm",
+        found.code,
         f"the answers would not be exact: {found.function} differs from the reference machine's",
         where=found.where,
         found=found.found,
@@ -58,22 +69,32 @@ def require(inexact: bool = False) -> str | None:
 
 
 def check() -> Difference | None:
-    """The first difference, or None. What agreed is remembered beside the compiled kernels, and not computed again."""
+    """The first function of the C library that differs, or None.
+
+    What agreed is noted beside the compiled kernels, where that can be, and not computed again for these sources, this compiler,
+    processor and record.
+    """
     data = RECORD.read_bytes()
-    remembered = _remembered(data)
-    if remembered.is_file():
+    note = f"libm-{hashlib.sha256(data).hexdigest()[:16]}.same"
+    if store.remembers(note):
         return None
     found = first_difference(json.loads(gzip.decompress(data))["body"]["functions"])
     if found is None:
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        remembered.touch()
+        store.remember(note)
     return found
 
 
-def _remembered(record: bytes) -> Path:
-    """The file that says so: beside the kernels of this version, processor and compiler, of this record."""
-    file: Path = store.folder() / f"libm-{hashlib.sha256(record).hexdigest()[:16]}.same"
-    return file
+def kernel_difference(used: Used) -> Difference | None:
+    """The first compiled kernel of those that are used whose answer is not the reference's; asked at every start."""
+    from bankml.core.exact import stream, trials
+
+    recorded: list[dict[str, Any]] = json.loads(gzip.decompress(KERNELS.read_bytes()))["body"]["cases"]
+    for case in filter(used.asks, recorded):
+        kernel, values = trials.evaluate(case, trials.numbers(case))
+        found = stream.digest(values)
+        if found != case["answer"]:
+            return Difference(kernel, trials.where(case), f"digest {found}", case["answer"], "exact.kernel")
+    return None
 
 
 def first_difference(recorded: dict[str, list[str]]) -> Difference | None:

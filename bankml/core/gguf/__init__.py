@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The GGUF container: types, header, memory map, guard, writer."""
+"""The GGUF container: types, file, header, guard, writer."""

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import mmap
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bankml.core.gguf import metadata, spans
+from bankml.core.gguf import key_types, metadata, spans
+from bankml.core.gguf.file import FileBytes
 from bankml.core.gguf.header import Buffer, Header, Truncated
 from bankml.core.gguf.metadata import Shape
 from bankml.core.gguf.parse import parse_header
+from bankml.core.gguf.split import split_part
 from bankml.core.gguf.types import type_name
-from bankml.core.refusal import EXIT_OTHER, EXIT_REFUSED, Refusal
+from bankml.core.refusal import Refusal
 
 PLAY, REFUSE, NEED_MORE = "play", "refuse", "need_more"
 
@@ -117,22 +116,25 @@ def judge_bytes(data: Buffer, engine: str = "mainline", size: int | None = None,
 def judge(path: Path | str, engine: str = "mainline") -> Verdict:
     """The verdict on a file; one that cannot be read is refused with exit code 1.
 
-    Only pages of the header are touched, never tensor data.
+    Only the header is read, never tensor data.
     """
     engine = engine if engine == "prism" else "mainline"
     place = Path(path)
     try:
-        data = map_file(place)
+        data = FileBytes.open(place)
     except Refusal as refusal:
         return Verdict(REFUSE, engine, [refusal])
     try:
         return judge_bytes(data, engine, len(data), place.name)
+    except Refusal as refusal:
+        # It was cut short after its header was walked.
+        return Verdict(REFUSE, engine, [refusal])
     finally:
         data.close()
 
 
-def admit(data: mmap.mmap, engine: str, name: str) -> Header:
-    """The header of a mapped file that plays.
+def admit(data: FileBytes, engine: str, name: str) -> Header:
+    """The header of an open file that plays.
 
     Raises:
         Refusal: every reason of the guard, as :meth:`Verdict.refusal` joins them.
@@ -143,52 +145,21 @@ def admit(data: mmap.mmap, engine: str, name: str) -> Header:
     return verdict.header
 
 
-def map_file(path: Path) -> mmap.mmap:
-    """The file's bytes, mapped read-only.
-
-    Raises:
-        Refusal: ``gguf.unreadable`` with exit code 1 (no such file, a directory, a pipe, no permission), or an empty file.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise _unreadable(path, "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file")
-            if status.st_size == 0:
-                raise Refusal(
-                    "gguf.magic",
-                    "not a GGUF file",
-                    where="offset 0, magic",
-                    found="an empty file",
-                    allowed="b'GGUF'",
-                    exit_code=EXIT_REFUSED,
-                )
-            return mmap.mmap(handle, status.st_size, prot=mmap.PROT_READ)
-        finally:
-            os.close(handle)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _unreadable(path, reason) from None
-
-
-def _unreadable(path: Path, reason: str) -> Refusal:
-    return Refusal("gguf.unreadable", f"cannot read {path}", found=reason, allowed="a GGUF file", exit_code=EXIT_OTHER)
-
-
 def _reasons(header: Header, shape: Shape, engine: str, size: int | None, name: str) -> Iterator[Refusal]:
     yield from metadata.label_refusals(header, engine, name)
     yield from spans.type_refusals(header, engine)
     yield from metadata.shape_refusals(shape)
-    yield from metadata.type_refusals(header)
+    yield from key_types.type_refusals(header)
     yield from metadata.vocabulary_refusals(header)
+    yield from metadata.tensor_extra_refusals(header)
+    yield from metadata.sampling_refusals(header)
     yield from spans.span_refusals(header, size)
 
 
 def _notes(header: Header, size: int | None) -> Iterator[str]:
-    parts = header.integer("split.count")
-    if parts is not None and parts > 1:
-        yield f"one of {parts} files of a split model: the others are not judged with it"
+    part = split_part(header)
+    if part is not None:
+        yield f"{part}: the others are not judged with it"
     if not header.tensors:
         yield "no tensors: a vocabulary or metadata only"
     behind = max(0, size - spans.data_end(header)) if size is not None else 0

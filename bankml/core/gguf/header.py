@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from mmap import mmap
 from typing import NamedTuple
 
 from bankml.core.gguf import limits
+from bankml.core.gguf.file import FileBytes
 from bankml.core.refusal import EXIT_TRUNCATED, Refusal
 
-Buffer = bytes | mmap
+Buffer = bytes | FileBytes
 Scalar = int | float | bool | str
 
 

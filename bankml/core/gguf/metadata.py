@@ -6,94 +6,31 @@ A key that is absent is not judged here: whether a graph can be built without it
 
 from __future__ import annotations
 
+import math
 import re
 import struct
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
-from bankml.core.gguf.header import Array, Buffer, Entry, Header, at, short
-from bankml.core.gguf.types import ARRAY, BOOL, F32, I8, I32, INTEGERS, STRING, STRUCT_CODES, U8, U16, U32, VALUE_TYPES
+from bankml.core.gguf.header import Array, Buffer, Header, at, short
+from bankml.core.gguf.keys import PER_LAYER
+from bankml.core.gguf.text_values import as_text, f32, read_integer, read_real
+from bankml.core.gguf.types import BOOL, INTEGERS, STRUCT_CODES
 from bankml.core.refusal import Refusal
+
+_Number = TypeVar("_Number", int, float)
 
 MAX_LAYERS: Final = 512
 MAX_EXPERTS: Final = 1024
 """Source: LLAMA_MAX_LAYERS, LLAMA_MAX_EXPERTS, src/llama-hparams.h."""
 
+_INT32_MAX: Final = (1 << 31) - 1
 _INT128_MAX: Final = (1 << 127) - 1
 _BONSAI_2: Final = re.compile(r"bonsai[\s_-]*2|prism-fork-required", re.IGNORECASE)
 _ROPE_SCALING: Final = ("none", "linear", "yarn", "longrope")
 
 WITHOUT_HEADS: Final = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
 """Recurrent architectures: their files say head_count 0. Source: llm_arch_is_recurrent, src/llama-arch.cpp."""
-
-_TOKEN_IDS: Final = (
-    "bos",
-    "eos",
-    "eot",
-    "eom",
-    "unknown",
-    "seperator",
-    "padding",
-    "mask",
-    "fim_pre",
-    "fim_suf",
-    "fim_mid",
-    "fim_pad",
-    "fim_rep",
-    "fim_sep",
-    "prefix",
-    "suffix",
-    "middle",
-)
-_FILE_KEYS: Final[dict[str, int]] = {
-    "general.architecture": STRING,
-    "general.name": STRING,
-    "general.file_type": U32,
-    "split.count": U16,
-    "tokenizer.ggml.model": STRING,
-    "tokenizer.ggml.pre": STRING,
-    "tokenizer.ggml.token_type_count": U32,
-    "tokenizer.ggml.add_bos_token": BOOL,
-    "tokenizer.ggml.add_eos_token": BOOL,
-    "tokenizer.ggml.add_sep_token": BOOL,
-    "tokenizer.ggml.add_space_prefix": BOOL,
-    "tokenizer.ggml.remove_extra_whitespaces": BOOL,
-    "tokenizer.ggml.normalizer.lowercase": BOOL,
-    "tokenizer.ggml.normalizer.strip_accents": BOOL,
-    **{f"tokenizer.ggml.{name}_token_id": U32 for name in _TOKEN_IDS},
-}
-_ARRAY_KEYS: Final[dict[str, tuple[int, ...]]] = {
-    "tokenizer.ggml.tokens": (STRING,),
-    "tokenizer.ggml.scores": (F32, I32),
-    "tokenizer.ggml.token_type": (I32,),
-    "tokenizer.ggml.merges": (STRING,),
-    "tokenizer.ggml.suppress_tokens": (I32,),
-    "tokenizer.ggml.precompiled_charsmap": (I8, U8),
-}
-_MODEL_KEYS: Final[dict[str, int]] = {
-    "context_length": U32,
-    "embedding_length": U32,
-    "embedding_length_out": U32,
-    "block_count": U32,
-    "nextn_predict_layers": U32,
-    "pooling_type": U32,
-    "expert_count": U32,
-    "expert_group_count": U32,
-    "expert_group_used_count": U32,
-    "attention.causal": BOOL,
-    "attention.key_length": U32,
-    "attention.value_length": U32,
-    "rope.dimension_count": U32,
-    "rope.freq_base": F32,
-    "rope.scale_linear": F32,
-    "rope.scaling.type": STRING,
-    "rope.scaling.factor": F32,
-    "rope.scaling.attn_factor": F32,
-    "rope.scaling.original_context_length": U32,
-    "rope.scaling.finetuned": BOOL,
-}
-_PER_LAYER_KEYS: Final = ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "expert_used_count")
-"""One number, or one for each layer. Source: llama_model_base::load_hparams, src/llama-model.cpp."""
 
 
 def label_refusals(header: Header, engine: str, name: str) -> Iterator[Refusal]:
@@ -120,30 +57,6 @@ def _rotated(where: str, text: str) -> Refusal:
     )
 
 
-def type_refusals(header: Header) -> Iterator[Refusal]:
-    """One refusal for each key whose value type makes b11192 give up."""
-    wanted: dict[str, tuple[int, ...]] = {key: (number,) for key, number in _FILE_KEYS.items()}
-    arch = header.text("general.architecture")
-    if arch is not None and arch != "clip":
-        wanted |= {f"{arch}.{key}": (number,) for key, number in _MODEL_KEYS.items()}
-        wanted |= {f"{arch}.{key}": (U32, ARRAY) for key in _PER_LAYER_KEYS}
-    for key, kinds in wanted.items():
-        entry = header.entries.get(key)
-        if entry is not None and entry.type not in kinds:
-            yield _wrong_type(key, entry, " or ".join(VALUE_TYPES[kind].name for kind in kinds))
-    for key, kinds in _ARRAY_KEYS.items():
-        entry = header.entries.get(key)
-        if entry is not None and not (isinstance(entry.value, Array) and entry.value.type in kinds):
-            yield _wrong_type(key, entry, "an array of " + " or ".join(VALUE_TYPES[kind].name for kind in kinds))
-
-
-def _wrong_type(key: str, entry: Entry, allowed: str) -> Refusal:
-    kind = VALUE_TYPES[entry.type].name
-    found = f"an array of {VALUE_TYPES[entry.value.type].name}" if isinstance(entry.value, Array) else kind
-    where = at(entry.value_offset - 4, f"value type of {short(key)}")
-    return Refusal("gguf.key-type", f"{short(key)} is of the wrong type", where=where, found=found, allowed=allowed)
-
-
 def vocabulary_refusals(header: Header) -> Iterator[Refusal]:
     """Scores and types for every token. Source: llama_vocab::impl::load, src/llama-vocab.cpp."""
     tokens = header.entries.get("tokenizer.ggml.tokens")
@@ -159,6 +72,44 @@ def vocabulary_refusals(header: Header) -> Iterator[Refusal]:
                 found=str(entry.value.n),
                 allowed=f"{tokens.value.n} or more",
             )
+
+
+def sampling_refusals(header: Header) -> Iterator[Refusal]:
+    """Sampling defaults with which llama-server does not start. Source: common_sampler_init, common/sampling.cpp."""
+    penalty = _sampling(header, "penalty_repeat", read_real)
+    if penalty is not None and not (0.0 < penalty < math.inf and f32(1.0 / penalty) < math.inf):
+        yield _bad_default(header, "penalty_repeat", "above 0 and finite, and so 1 / it", f"{penalty:g}")
+    mirostat = _sampling(header, "mirostat", read_integer)
+    if mirostat is not None and mirostat not in (0, 1, 2):
+        yield _bad_default(header, "mirostat", "0, 1 or 2", str(mirostat))
+
+
+def _sampling(header: Header, name: str, read: Callable[[str | None], _Number | None]) -> _Number | None:
+    return read(as_text(header.scalar(f"general.sampling.{name}")))
+
+
+def _bad_default(header: Header, name: str, allowed: str, found: str) -> Refusal:
+    key = f"general.sampling.{name}"
+    where = at(header.entries[key].value_offset, key)
+    message = f"{key} is a default with which llama-server does not start"
+    return Refusal("gguf.sampling", message, where=where, found=found, allowed=allowed)
+
+
+def tensor_extra_refusals(header: Header) -> Iterator[Refusal]:
+    """Precisions that are not one for each name. Source: llama_prec_policy::load, src/llama-model.cpp."""
+    names, bits = (header.entries.get(f"general.tensor_extra.{name}") for name in ("name", "prec_a4"))
+    if names is None or not isinstance(names.value, Array):
+        return
+    given = bits.value.n if bits is not None and isinstance(bits.value, Array) else None
+    if given != names.value.n:
+        entry = bits or names
+        yield Refusal(
+            "gguf.tensor-extra",
+            "the tensors named in general.tensor_extra have not one precision each",
+            where=at(entry.value_offset, "general.tensor_extra.prec_a4" if bits else "general.tensor_extra.name"),
+            found="none" if given is None else f"{given} precisions",
+            allowed=f"general.tensor_extra.prec_a4 with {names.value.n}",
+        )
 
 
 class Shape:
@@ -237,6 +188,15 @@ def shape_refusals(shape: Shape) -> Iterator[Refusal]:
     if shape.number("embedding_length") == 0:
         message = "the embedding has no elements"
         yield Refusal("gguf.embedding-length", message, where=shape.where("embedding_length"), found="0", allowed="1 or more")
+    context = shape.number("context_length")
+    if context is not None and not 0 < context <= _INT32_MAX:
+        yield Refusal(
+            "gguf.context-length",
+            "the model leaves a prompt no context, on which llama-server stops",
+            where=shape.where("context_length"),
+            found=str(context),
+            allowed=f"1 to {_INT32_MAX}",
+        )
     yield from _layer_refusals(shape, layers)
     yield from _head_refusals(shape)
     yield from _expert_refusals(shape)
@@ -252,14 +212,12 @@ def shape_refusals(shape: Shape) -> Iterator[Refusal]:
 
 
 def _layer_refusals(shape: Shape, layers: int | None) -> Iterator[Refusal]:
-    for key in _PER_LAYER_KEYS:
+    for row in PER_LAYER:
+        key = row.for_arch("").removeprefix(".")
         entry = shape.header.entries.get(f"{shape.arch}.{key}")
-        if entry is None or not isinstance(entry.value, Array):
+        if entry is None or not isinstance(entry.value, Array) or entry.value.type not in row.elements:
             continue
-        kinds = (U32, I32) if key != "expert_used_count" else (U32, I32, BOOL)
-        if entry.value.type not in kinds:
-            yield _wrong_type(f"{shape.arch}.{key}", entry, "an array of u32 or i32")
-        elif layers is not None and entry.value.n != layers:
+        if layers is not None and entry.value.n != layers:
             yield Refusal(
                 "gguf.layer-count",
                 f'"{shape.arch}.{key}" has not one value for each layer',

@@ -164,9 +164,9 @@ def _tensor(walk: Walk, index: int) -> TensorInfo:
         )
     walk.need(8 * n_dims + 12)
     # A tensor without dimensions is one element, as in ggml.
-    dims = struct.unpack_from(f"<{n_dims}Q", walk.data, walk.pos) or (1,)
+    dims = struct.unpack(f"<{n_dims}Q", walk.bytes(8 * n_dims)) or (1,)
     elements = _elements(name, dims, dims_at + 4)
-    tail = walk.pos = walk.pos + 8 * n_dims
+    tail = walk.pos
     type_id = walk.u32()
     relative = walk.u64()
     size = _bytes(name, dims[0], elements, type_id, dims_at + 4)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A GGUF file that passed the guard, opened for reading: metadata decoded on demand, tensors as views of the map."""
+"""A GGUF file that passed the guard, opened for reading: metadata decoded and tensors read on demand."""
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from bankml.core.gguf.file import FileBytes
 from bankml.core.gguf.header import Array, Buffer, Entry, Header, Scalar, TensorInfo, Text, at, short
 from bankml.core.gguf.parse import parse_header
 from bankml.core.gguf.types import STRING, STRUCT_CODES
@@ -100,17 +100,14 @@ def _strings(data: Buffer, array: Array, key: str) -> list[str]:
 
 
 class GgufFile:
-    """A GGUF file whose header the guard lets play, memory-mapped read-only.
+    """A GGUF file whose header the guard lets play, open for reading until :meth:`close`."""
 
-    ``data()`` gives views that stay valid until :meth:`close`; a view still held then keeps the map alive.
-    """
-
-    def __init__(self, path: Path, header: Header, data: mmap.mmap) -> None:
+    def __init__(self, path: Path, header: Header, data: FileBytes) -> None:
         self.path = path
         self.header = header
         self.kv: Mapping[str, Value] = _Values(header.entries, data)
         self.tensors: dict[str, TensorInfo] = {tensor.name: tensor for tensor in header.tensors}
-        self._map = data
+        self._data = data
 
     @classmethod
     def open(cls, path: Path | str, engine: str = "mainline") -> Self:
@@ -119,10 +116,10 @@ class GgufFile:
         Raises:
             Refusal: the guard's first reason, with the others in ``extra["reasons"]``; or the file cannot be read.
         """
-        from bankml.core.gguf.guard import admit, map_file
+        from bankml.core.gguf.guard import admit
 
         place = Path(path)
-        data = map_file(place)
+        data = FileBytes.open(place)
         try:
             return cls(place, admit(data, engine, place.name), data)
         except BaseException:
@@ -142,21 +139,30 @@ class GgufFile:
         value = self.header.entries[key].value
         if not isinstance(value, Array) or value.type != STRING:
             raise KeyError(key)
-        return _raw_strings(self._map, value)
+        return _raw_strings(self._data, value)
 
     def data(self, name: str) -> npt.NDArray[np.uint8]:
-        """The tensor's bytes, a read-only view of the map."""
+        """The tensor's bytes, read-only.
+
+        Raises:
+            Refusal: the file was cut short since it was opened.
+        """
         import numpy as np
 
         tensor = self.tensors[name]
-        return np.frombuffer(self._map, np.uint8, tensor.n_bytes, tensor.offset)
+        return np.frombuffer(self._data[tensor.offset : tensor.offset + tensor.n_bytes], np.uint8)
+
+    def read_into(self, place: npt.NDArray[np.uint8], name: str, first: int) -> None:
+        """Fill an array with a tensor's bytes from ``first`` on.
+
+        Raises:
+            Refusal: as for ``data``.
+        """
+        self._data.read_into(place, self.tensors[name].offset + first)
 
     def close(self) -> None:
-        """Release the map, unless views of it are still held: then it goes with the last of them."""
-        try:
-            self._map.close()
-        except BufferError:
-            return
+        """Close the file: nothing can be read any more, what was read stays."""
+        self._data.close()
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
 _SCALARS: Final = {number: struct.Struct("<" + code) for number, code in STRUCT_CODES.items()}
 _STEP: Final = 1 << 20
+_WINDOW: Final = 1 << 16
 
 
 class Walk:
@@ -31,6 +32,8 @@ class Walk:
         self.strings = 0
         self.keys = 0
         self.kept = 0
+        # Most reads are of a few bytes, and come from a window of the data; all that is in it may be read.
+        self._base, self._end, self._window = 0, 0, b""
 
     def need(self, n: int) -> None:
         """Demand ``n`` more bytes."""
@@ -48,24 +51,28 @@ class Walk:
 
     def u32(self) -> int:
         """Read an unsigned 32-bit integer."""
-        self.need(4)
-        value: int = _U32.unpack_from(self.data, self.pos)[0]
-        self.pos += 4
+        start, self.pos = self.pos, self.pos + self._ready(4)
+        value: int = _U32.unpack_from(self._window, start - self._base)[0]
         return value
 
     def u64(self) -> int:
         """Read an unsigned 64-bit integer."""
-        self.need(8)
-        value: int = _U64.unpack_from(self.data, self.pos)[0]
-        self.pos += 8
+        start, self.pos = self.pos, self.pos + self._ready(8)
+        value: int = _U64.unpack_from(self._window, start - self._base)[0]
         return value
 
     def bytes(self, n: int) -> bytes:
         """Read ``n`` bytes."""
-        self.need(n)
-        value = self.data[self.pos : self.pos + n]
-        self.pos += n
-        return value
+        start, self.pos = self.pos, self.pos + self._ready(n)
+        return self._window[start - self._base : self.pos - self._base]
+
+    def _ready(self, n: int) -> int:
+        """Have the next ``n`` bytes in the window; returns ``n``."""
+        if self.pos + n > self._end:
+            self.need(n)
+            self._base, self._window = self.pos, self.data[self.pos : self.pos + max(n, _WINDOW)]
+            self._end = min(self._base + len(self._window), limits.MAX_HEADER)
+        return n
 
     def name(self, code: str, what: str, longest: int) -> str:
         """Read a key or a tensor name: not empty, not over-long, UTF-8, without a zero byte."""
@@ -114,12 +121,12 @@ class Walk:
             return self._string(key)
         if number == ARRAY:
             return self._array(key)
-        shape = _SCALARS[number]
-        self.need(shape.size)
         if number == BOOL:
+            self.need(1)
             self._check_booleans(self.pos, self.pos + 1, key)
-        value: int | float = shape.unpack_from(self.data, self.pos)[0]
-        self.pos += shape.size
+        shape = _SCALARS[number]
+        start, self.pos = self.pos, self.pos + self._ready(shape.size)
+        value: int | float = shape.unpack_from(self._window, start - self._base)[0]
         return value
 
     def _string(self, key: str) -> str | Text:
@@ -213,19 +220,25 @@ class Walk:
                 allowed=f"{limits.MAX_STRINGS} in all",
             )
         self.need(count * 8)
-        data, pos, read = self.data, self.pos, _U64.unpack_from
+        data, read = self.data, _U64.unpack_from
+        pos, left = self.pos, count
         own_zeros = 7 * count
-        try:
-            for _ in range(count):
-                length = read(data, pos)[0]
+        while left:
+            self.need(pos + 8 - self.pos)
+            window, place = data[pos : pos + _WINDOW], 0
+            last = len(window) - 8
+            for done in range(1, left + 1):  # noqa: B007 - how many there were counts below
+                length = read(window, place)[0]
                 if length > 255:
                     own_zeros += length.to_bytes(8, "little").count(0) - 7
-                    _check_length(length, limits.MAX_STRING, pos, key)
+                    _check_length(length, limits.MAX_STRING, pos + place, key)
                 elif not length:
                     own_zeros += 1
-                pos += 8 + length
-        except struct.error:
-            self.need(pos + 8 - self.pos)
+                place += 8 + length
+                if place > last:
+                    break
+            left -= done
+            pos += place
         self.need(pos - self.pos)
         # Counting zero bytes in bulk is much cheaper than looking into each string.
         zeros = sum(data[low : min(low + _STEP, pos)].count(0) for low in range(self.pos, pos, _STEP))
@@ -236,12 +249,13 @@ class Walk:
     def _find_zero(self, count: int, key: str) -> Refusal:
         pos = self.pos
         for _ in range(count):
-            length = _U64.unpack_from(self.data, pos)[0]
+            length = int.from_bytes(self.data[pos : pos + 8], "little")
             place = self.data[pos + 8 : pos + 8 + length].find(0)
             if place >= 0:
                 return _nul(pos + 8 + place, key)
             pos += 8 + length
-        raise AssertionError("a zero byte was counted and not found")
+        # It was written between the two looks.
+        return _nul(self.pos, key)
 
     def _check_booleans(self, start: int, end: int, key: str) -> None:
         for low in range(start, end, _STEP):

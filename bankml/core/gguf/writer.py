@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeAlias, cast
 
 from bankml.core.gguf import limits
+from bankml.core.gguf.atomic import replace_file
 from bankml.core.gguf.types import ARRAY, BOOL, STRING, STRUCT_CODES, U32, VALUE_TYPES, row_bytes
 from bankml.core.refusal import Refusal
 
@@ -77,25 +77,6 @@ def header_bytes(kv: Sequence[Pair], tensors: Sequence[Tensor]) -> bytes:
         parts.append(struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, tensor.type_id, offset))
         offset += _padded(size, alignment)
     return b"".join(parts)
-
-
-def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Let ``write`` fill a file under a temporary name beside ``path``, sync it, and rename it to ``path``."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as out:
-            write(out)
-            out.flush()
-            os.fsync(out.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _write(out: BinaryIO, head: bytes, tensors: list[Tensor], alignment: int) -> None:

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from bankml.core.home import cache_dir
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 Progress = Callable[[str, int, int | None], None]
@@ -79,47 +78,62 @@ def _load(names: Iterable[str]) -> None:
 
 def _compile(names: Sequence[str], progress: Progress | None) -> None:
     """Have other processes compile what is missing; what they fail at is compiled here when it is loaded."""
-    from bankml.kernels.team import available_cpus
+    from bankml.kernels.cpus import available_cpus
 
     missing = deque(dict.fromkeys(_missing(names)))
-    total, done = len(missing), 0
+    total = len(missing)
     if not total or not sys.executable:
         return
-    told = threading.Condition()
-
-    def work() -> None:
-        nonlocal done
-        with contextlib.suppress(OSError), _worker() as worker:
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            while missing:
-                with contextlib.suppress(IndexError):
-                    worker.stdin.write(missing.popleft() + "\n")
-                    worker.stdin.flush()
-                    if not worker.stdout.readline():
-                        break
-                    with told:
-                        done += 1
-                        told.notify()
-            worker.stdin.close()
-
-    threads = [threading.Thread(target=work, name="bankml-compile") for _ in range(min(_WORKERS, available_cpus(), total))]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        if progress is not None:
-            progress("compile kernels (once)", done, total)
-        with told:
-            told.wait(0.2)
+    done: list[str] = []
+    kept = threading.Condition()
+    workers = list(_workers(min(_WORKERS, available_cpus(), total)))
+    threads = [threading.Thread(target=_feed, args=(each, missing, done, kept), name="bankml-compile") for each in workers]
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            if progress is not None:
+                progress("compile kernels (once)", len(done), total)
+            with kept:
+                kept.wait(0.2)
+    finally:
+        # Whoever is interrupted here waits for no compiler.
+        for worker in workers:
+            worker.kill()
+        for thread in filter(threading.Thread.is_alive, threads):
+            thread.join()
+        for worker in workers:
+            worker.communicate()
     if progress is not None:
         progress("compile kernels (once)", total, total)
 
 
-def _worker() -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-m", "bankml.kernels.worker", str(cache_dir())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+def _workers(count: int) -> Iterator[subprocess.Popen[bytes]]:
+    for _ in range(count):
+        with contextlib.suppress(OSError):
+            yield subprocess.Popen(
+                [sys.executable, "-m", "bankml.kernels.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+
+
+def _feed(worker: subprocess.Popen[bytes], missing: deque[str], done: list[str], kept: threading.Condition) -> None:
+    """Ask a worker for one module after another and keep what it gives, until nothing is missing or it ends."""
+    from bankml.kernels import store
+
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    with contextlib.suppress(OSError, IndexError):
+        while True:
+            worker.stdin.write(missing.popleft().encode() + b"\n")
+            worker.stdin.flush()
+            name, _, size = worker.stdout.readline().decode().partition(" ")
+            code = worker.stdout.read(int(size or 0))
+            if not code or len(code) < int(size):
+                return
+            store.write(name, code)
+            with kept:
+                done.append(name)
+                kept.notify()

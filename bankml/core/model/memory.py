@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Anonymous memory for weights, caches and buffers: zeroed, page-aligned, in large pages where the kernel gives them."""
+"""Memory for weights, caches and buffers: zeroed, aligned to cache lines, in large pages where the kernel gives them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import mmap
 import numpy as np
 import numpy.typing as npt
 
-_HUGE = 2 << 20
+_HUGE, _SMALL, _LINE = 2 << 20, 1 << 16, 64
 
 
 class Block:
     """`size` zeroed bytes at a fixed address; freed with the object. Pages become resident when first written."""
 
     def __init__(self, size: int) -> None:
-        self._map = mmap.mmap(-1, max(size, 1) + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if size >= _HUGE:
-            self._map.madvise(mmap.MADV_HUGEPAGE)
-        whole = np.frombuffer(self._map, np.uint8)
-        start = -int(whole.ctypes.data) % (_HUGE if size >= _HUGE else 64)
+        # Of small pieces there are many for a moment, and a map costs more than what is done with one.
+        whole = np.zeros(size + _LINE, np.uint8) if size < _SMALL else _mapped(size)
+        start = -int(whole.ctypes.data) % (_HUGE if size >= _HUGE else _LINE)
         self.bytes: npt.NDArray[np.uint8] = whole[start : start + size]
         self.address = int(self.bytes.ctypes.data)
 
@@ -27,6 +25,19 @@ class Block:
         """The start of the block as float32."""
         count = int(np.prod(shape))
         return self.bytes[: 4 * count].view(np.float32).reshape(shape)
+
+
+def _mapped(size: int) -> npt.NDArray[np.uint8]:
+    """Anonymous pages with room for `size` bytes from the start of a large page on."""
+    block = mmap.mmap(-1, size + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= _HUGE:
+        block.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(block, np.uint8)
+
+
+def plain_pages(size: int) -> npt.NDArray[np.uint8]:
+    """Anonymous pages of the usual size for what is copied as it is: large ones may take ten times as long to be had."""
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
 
 
 class Arena:

@@ -29,9 +29,11 @@ from bankml.core.model.plan import Plan, plan
 from bankml.core.model.program import Program
 from bankml.core.refusal import Refusal
 from bankml.kernels import cache_q8, rope
-from bankml.kernels.team import Team, available_cpus
+from bankml.kernels.cpus import available_cpus
+from bankml.kernels.team import Team
 
 CELL_PAD = 256
+_STATE_HEAD, _STATE_LAYER, _STATE_CELL = 24, 24, 12
 _ROPE_STEP = 256
 
 
@@ -85,7 +87,7 @@ class Model:
 
         Args:
             n_ctx: tokens of context; 0 means the model's own.
-            threads: worker threads; default all CPUs that this process may use.
+            threads: worker threads; by default as many as processors that this process may use.
             llama_threads: the reference's ``-t``: the spans of split-KV attention.
             cache_type: ``f16``, or ``q8_0``: the reference's ``--cache-type-k q8_0 --cache-type-v q8_0``.
             progress: called with (what, done, total) while weights are packed.
@@ -190,11 +192,15 @@ class Model:
         out["result_output"] = buffers.logits_block.floats((count, buffers.vocab))[:, : p.n_vocab].copy()
         return out
 
-    @property
-    def cell_bytes(self) -> int:
-        """Bytes that one cell takes over all layers and heads."""
+    def state_bytes(self, count: int) -> int:
+        """Bytes of llama.cpp's state of a sequence of `count` cells: it counts an entry of the host's prompt cache by them.
+
+        Source: state_seq_get_size, llama-context.cpp; llama_kv_cache::state_write, llama-kv-cache.cpp.
+        """
         per_head = sum(head_bytes(self.plan, rope.CELL_BLOCK, self.cache.type, keys) for keys in (True, False))
-        return self.plan.n_layer * self.plan.n_head_kv * per_head // int(rope.CELL_BLOCK)
+        cell = self.plan.n_layer * self.plan.n_head_kv * per_head // int(rope.CELL_BLOCK)
+        # Six words in front; type and row size of each layer's keys and values; position and sequence of each cell.
+        return _STATE_HEAD + self.plan.n_layer * _STATE_LAYER + count * (_STATE_CELL + cell)
 
     def copy_cells(self, count: int) -> list[npt.NDArray[np.uint8]]:
         """Keys and values of the first `count` cells, for `put_cells`."""
@@ -226,14 +232,16 @@ class Model:
 
 def corr_dims(dims: int, n_ctx_orig: int, base: float, beta_fast: float, beta_slow: float) -> tuple[float, float]:
     """First and last pair of YaRN's ramp. Source: ggml_rope_yarn_corr_dims, ggml.c."""
+    f32 = np.float32
 
-    def dim(rotations: float) -> float:
-        f32 = np.float32
-        inner = f32(f32(n_ctx_orig) / f32(f32(rotations) * f32(2) * f32(math.pi)))
-        top = f32(f32(dims) * rope.logf_of(inner))
-        return float(f32(top / f32(f32(2) * rope.logf_of(f32(base)))))
+    def dim(rotations: float) -> np.float32:
+        turns = f32(n_ctx_orig) / (f32(rotations) * f32(2) * f32(math.pi))
+        return f32(f32(f32(dims) * rope.logf_of(turns)) / (f32(2) * rope.logf_of(f32(base))))
 
-    return max(0.0, math.floor(dim(beta_fast))), min(float(dims - 1), math.ceil(dim(beta_slow)))
+    # The logarithm of a base of 1 is 0, and the bounds are infinite, as in C.
+    with np.errstate(all="ignore"):
+        start, end = np.floor(dim(beta_fast)), np.ceil(dim(beta_slow))
+    return float(0.0 if start < 0 else start), float(dims - 1 if dims - 1 < end else end)
 
 
 def yarn_magnitude(freq_scale: float) -> np.float32:

@@ -6,11 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from bankml.core.gguf.header import Array
 from bankml.core.gguf.reader import GgufFile
+from bankml.core.gguf.split import split_refusal
+from bankml.core.gguf.text_values import f32
 from bankml.core.gguf.types import TYPES
 from bankml.core.model.architectures import ARCHITECTURES, Architecture
+from bankml.core.model.header import ArchitectureKeys
+from bankml.core.model.rotation import Rope, read_rope
 from bankml.core.refusal import Refusal
 
 PLAYED_TYPES = {
@@ -19,23 +23,6 @@ PLAYED_TYPES = {
     "NVFP4", "TQ1_0", "TQ2_0",
     "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Rope:
-    """Rotary embedding parameters, as b11192 derives them from the header.
-
-    `attn_factor` is without the magnitude of YaRN, which takes a logarithm: see ``model.yarn_magnitude``.
-    """
-
-    dims: int
-    freq_base: float
-    freq_scale: float
-    ext_factor: float
-    attn_factor: float
-    beta_fast: float
-    beta_slow: float
-    n_ctx_orig: int
 
 
 @dataclass(frozen=True)
@@ -69,112 +56,57 @@ class Plan:
         return "token_embd.weight" if self.tied else "output.weight"
 
 
-class _Header:
-    """Typed access to an architecture's keys."""
-
-    def __init__(self, gguf: GgufFile, arch: str) -> None:
-        self.gguf, self.arch = gguf, arch
-
-    def integer(self, key: str, default: int | None = None) -> int:
-        return int(self._value(key, default, (int,), "an integer"))
-
-    def real(self, key: str, default: float | None = None) -> float:
-        return float(self._value(key, default, (int, float), "a number"))
-
-    def text(self, key: str, default: str) -> str:
-        return str(self._value(key, default, (str,), "a string"))
-
-    def _value(self, key: str, default: Any, kinds: tuple[type, ...], word: str) -> Any:
-        name = f"{self.arch}.{key}"
-        value = self.gguf.get(name)
-        if value is None:
-            if default is None:
-                raise Refusal("model.key-missing", f"the header has no {name}", where=f"key {name}", allowed=word)
-            return default
-        if isinstance(value, bool) or not isinstance(value, kinds):
-            raise Refusal("model.key-type", f"{name} is not {word}", where=f"key {name}", found=f"{value!r:.60}", allowed=word)
-        return value
-
-
 def plan(gguf: GgufFile) -> Plan:
     """Decide from the header alone whether the model plays.
 
     Raises:
         Refusal: ``model.*``, naming the key or tensor that stands in the way.
     """
-    arch_name = gguf.get("general.architecture")
-    architecture = ARCHITECTURES.get(arch_name) if isinstance(arch_name, str) else None
-    if architecture is None:
-        raise Refusal(
-            "model.architecture",
-            f"bankml does not play the architecture {arch_name!r:.60}",
-            where="key general.architecture",
-            found=f"{arch_name!r:.60}",
-            allowed=", ".join(sorted(ARCHITECTURES)),
-        )
-    header = _Header(gguf, architecture.name)
-    _refuse_what_is_not_built(gguf, architecture.name)
-    n_embd = header.integer("embedding_length")
-    n_layer = header.integer("block_count")
-    n_head = header.integer("attention.head_count")
-    n_head_kv = header.integer("attention.head_count_kv", n_head)
-    n_ff = header.integer("feed_forward_length")
-    if min(n_embd, n_layer, n_head, n_head_kv, n_ff) < 1 or n_head % n_head_kv:
+    part = split_refusal(gguf.header)
+    if part is not None:
+        raise part
+    architecture = _architecture(gguf)
+    keys = ArchitectureKeys(gguf, architecture.name)
+    keys.refuse_what_is_not_built()
+    n_layer = keys.integer("block_count")
+    n_embd = keys.integer("embedding_length")
+    # Where a list has one number for each layer, b11192 builds every layer with the first.
+    heads = keys.layers("attention.head_count", n_layer)
+    heads_kv = keys.layers("attention.head_count_kv", n_layer) if keys.has("attention.head_count_kv") else heads
+    n_head, n_head_kv, n_ff = heads[0], heads_kv[0], keys.layers("feed_forward_length", n_layer)[0]
+    if min(n_embd, n_head, n_head_kv, n_ff) < 1 or n_head % n_head_kv:
         raise Refusal(
             "model.shape",
             "sizes in the header are not positive or do not divide",
-            found=f"embedding {n_embd}, layers {n_layer}, heads {n_head}, key heads {n_head_kv}, feed forward {n_ff}",
+            found=f"embedding {n_embd}, heads {n_head}, key heads {n_head_kv}, feed forward {n_ff}",
             allowed="positive sizes, heads a multiple of key heads",
         )
-    head_dim = header.integer("attention.key_length", n_embd // n_head)
-    value_dim = header.integer("attention.value_length", n_embd // n_head)
-    if head_dim != value_dim or head_dim % 2 or head_dim < 2:
+    if set(heads_kv) != {n_head_kv}:
         raise Refusal(
-            "model.head-width",
-            "bankml plays heads whose key and value widths are one even number",
-            where=f"key {architecture.name}.attention.key_length",
-            found=f"key {head_dim}, value {value_dim}",
-            allowed="equal, even",
+            "model.layers-differ",
+            "bankml plays layers with equally many heads of keys and values",
+            where=keys.where("attention.head_count_kv"),
+            found=f"{heads_kv!r:.60}",
+            allowed=f"{n_head_kv} in every layer",
         )
-    if architecture.square_attention and n_head * head_dim != n_embd:
-        raise Refusal(
-            "model.head-width",
-            f"{architecture.name}'s heads together must be as wide as the embedding, as in b11192",
-            where=f"key {architecture.name}.attention.key_length",
-            found=f"{n_head} heads of {head_dim}",
-            allowed=f"{n_embd} together",
-        )
-    rot = header.integer("rope.dimension_count", head_dim)
-    if rot != head_dim:
-        raise Refusal(
-            "model.rope-dims",
-            "the rotation must cover the whole head",
-            where=f"key {architecture.name}.rope.dimension_count",
-            found=str(rot),
-            allowed=str(head_dim),
-        )
-    tokens = gguf.header.entries.get("tokenizer.ggml.tokens")
-    embedding = gguf.tensors.get("token_embd.weight")
-    if tokens is None or embedding is None:
-        missing = "key tokenizer.ggml.tokens" if tokens is None else "tensor token_embd.weight"
-        raise Refusal("model.missing", f"the file has no {missing}", where=missing)
-    n_vocab = embedding.dims[1] if len(embedding.dims) > 1 else 0
+    head_dim = _head_width(keys, architecture, n_embd, n_head)
+    n_vocab = _vocabulary(gguf)
     built = Plan(
         architecture=architecture,
         name=_optional_text(gguf, "general.name"),
         n_vocab=n_vocab,
-        n_ctx_train=header.integer("context_length"),
+        n_ctx_train=keys.integer("context_length"),
         n_embd=n_embd,
         n_layer=n_layer,
         n_ff=n_ff,
         n_head=n_head,
         n_head_kv=n_head_kv,
         head_dim=head_dim,
-        eps=header.real("attention.layer_norm_rms_epsilon"),
+        eps=_epsilon(keys),
         # In float32 steps; the llama graph does not read attention.scale.
-        attention_scale=_f32(1.0 / _f32(math.sqrt(head_dim))),
-        rope=_rope(header, rot),
-        rope_factors="rope_freqs.weight" if architecture.rope_factors and "rope_freqs.weight" in gguf.tensors else None,
+        attention_scale=f32(1.0 / f32(math.sqrt(head_dim))),
+        rope=read_rope(keys, head_dim),
+        rope_factors=_rope_factors(gguf, keys, architecture),
         tied="output.weight" not in gguf.tensors,
         matrices={},
         vectors={},
@@ -183,76 +115,79 @@ def plan(gguf: GgufFile) -> Plan:
     return built
 
 
+def _architecture(gguf: GgufFile) -> Architecture:
+    name = gguf.get("general.architecture")
+    architecture = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    if architecture is None:
+        raise Refusal(
+            "model.architecture",
+            f"bankml does not play the architecture {name!r:.60}",
+            where="key general.architecture",
+            found=f"{name!r:.60}",
+            allowed=", ".join(sorted(ARCHITECTURES)),
+        )
+    return architecture
+
+
+def _head_width(keys: ArchitectureKeys, architecture: Architecture, n_embd: int, n_head: int) -> int:
+    """The width of a head's keys and values, all of which rotates."""
+    width = keys.integer("attention.key_length", n_embd // n_head)
+    value_width = keys.integer("attention.value_length", n_embd // n_head)
+    if width != value_width or width % 2 or width < 2:
+        raise Refusal(
+            "model.head-width",
+            "bankml plays heads whose key and value widths are one even number",
+            where=keys.where("attention.key_length"),
+            found=f"key {width}, value {value_width}",
+            allowed="equal, even",
+        )
+    if architecture.square_attention and n_head * width != n_embd:
+        raise Refusal(
+            "model.head-width",
+            f"{architecture.name}'s heads together must be as wide as the embedding, as in b11192",
+            where=keys.where("attention.key_length"),
+            found=f"{n_head} heads of {width}",
+            allowed=f"{n_embd} together",
+        )
+    rotated = keys.integer("rope.dimension_count", width)
+    if rotated != width:
+        raise Refusal(
+            "model.rope-dims",
+            "the rotation must cover the whole head",
+            where=keys.where("rope.dimension_count"),
+            found=str(rotated),
+            allowed=str(width),
+        )
+    return width
+
+
+def _rope_factors(gguf: GgufFile, keys: ArchitectureKeys, architecture: Architecture) -> str | None:
+    """The tensor of frequency factors. With ``longrope`` b11192 looks for others, which have no place here."""
+    name = "rope_freqs.weight"
+    looked_for = architecture.rope_factors and keys.text("rope.scaling.type", "linear") != "longrope"
+    return name if looked_for and name in gguf.tensors else None
+
+
+def _vocabulary(gguf: GgufFile) -> int:
+    """How many tokens there are: rows of the embedding."""
+    tokens = gguf.header.entries.get("tokenizer.ggml.tokens")
+    if tokens is None or "token_embd.weight" not in gguf.tensors:
+        missing = "key tokenizer.ggml.tokens" if tokens is None else "tensor token_embd.weight"
+        raise Refusal("model.missing", f"the file has no {missing}", where=missing)
+    return tokens.value.n if isinstance(tokens.value, Array) else 0
+
+
+def _epsilon(keys: ArchitectureKeys) -> float:
+    name = "attention.layer_norm_rms_epsilon"
+    epsilon = keys.real(name)
+    if not epsilon >= 0.0:
+        raise keys.out_of_range(name, epsilon, "0 or more")
+    return epsilon
+
+
 def _optional_text(gguf: GgufFile, key: str) -> str | None:
     value = gguf.get(key)
     return value if isinstance(value, str) else None
-
-
-def _refuse_what_is_not_built(gguf: GgufFile, arch: str) -> None:
-    """Header switches that change the graph and have no counterpart here."""
-    zero_or_absent = ("expert_count", "pooling_type", "nextn_predict_layers")
-    for key in zero_or_absent:
-        value = gguf.get(f"{arch}.{key}")
-        if value:
-            raise Refusal(
-                "model.not-built",
-                f"bankml does not play {arch}.{key}",
-                where=f"key {arch}.{key}",
-                found=f"{value!r:.60}",
-                allowed="0 or absent",
-            )
-    split = gguf.get("split.count")
-    if isinstance(split, int) and split > 1:
-        raise Refusal(
-            "model.split",
-            "this is one part of a split model",
-            where="key split.count",
-            found=str(split),
-            allowed="1",
-            hint="merge the parts with llama-gguf-split --merge",
-        )
-
-
-def _rope(header: _Header, dims: int) -> Rope:
-    """Source: llama_model_base::load_hparams, llama-model.cpp; the constructor of llama_context, llama-context.cpp."""
-    scaling = header.text("rope.scaling.type", "linear")
-    if scaling not in ("none", "linear", "yarn"):
-        key = f"{header.arch}.rope.scaling.type"
-        raise Refusal(
-            "model.rope-scaling",
-            f"bankml does not play RoPE scaling {scaling!r}",
-            where=f"key {key}",
-            allowed="none, linear, yarn",
-        )
-    factor = header.real("rope.scaling.factor", 0.0) or header.real("rope.scale_linear", 0.0)
-    f32 = _f32
-    freq_scale = f32(1.0 / factor) if factor else 1.0
-    n_ctx_orig = header.integer("rope.scaling.original_context_length", header.integer("context_length"))
-    if scaling == "none":
-        freq_scale = 1.0
-    ext = header.real("rope.scaling.yarn_ext_factor", -1.0)
-    if ext < 0:
-        ext = 1.0 if scaling == "yarn" else 0.0
-    attn = header.real("rope.scaling.yarn_attn_factor", -1.0)
-    attn = 1.0 if attn < 0 else attn
-    if ext:
-        attn = 1.0
-    return Rope(
-        dims=dims,
-        freq_base=header.real("rope.freq_base", 10000.0),
-        freq_scale=freq_scale,
-        ext_factor=ext,
-        attn_factor=f32(attn * header.real("rope.scaling.attn_factor", 1.0)),
-        beta_fast=header.real("rope.scaling.yarn_beta_fast", 32.0),
-        beta_slow=header.real("rope.scaling.yarn_beta_slow", 1.0),
-        n_ctx_orig=n_ctx_orig,
-    )
-
-
-def _f32(value: float) -> float:
-    import struct
-
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 Expected = Iterator[tuple[str, tuple[int, ...], bool]]
@@ -280,8 +215,8 @@ def _expected(built: Plan, *, output_scales: bool) -> Expected:
         yield from _scales("output")
     if a.output_bias:
         yield "output.bias", (built.n_vocab,), False
-    if a.rope_factors:
-        yield "rope_freqs.weight", (built.head_dim // 2,), False
+    if built.rope_factors:
+        yield built.rope_factors, (built.head_dim // 2,), False
     for i in range(built.n_layer):
         p = f"blk.{i}."
         yield p + "attn_norm.weight", (e,), True

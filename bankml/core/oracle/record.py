@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bankml.core.pins.files import read_input, write_atomic
 from bankml.core.refusal import EXIT_TRUNCATED, Refusal
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -63,10 +63,7 @@ def write_record(record: Record, path: Path) -> None:
     data = (text + "\n").encode("ascii")
     if zipped:
         data = gzip.compress(data, compresslevel=9, mtime=0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(data)
-    os.replace(unfinished, path)  # noqa: PTH105 - atomic, and overwrites
+    write_atomic(path, data)
 
 
 def read_record(path: Path) -> Record:
@@ -75,7 +72,8 @@ def read_record(path: Path) -> Record:
     Raises:
         Refusal: the file is not a record.
     """
-    data = path.read_bytes()
+    with path.open("rb") as file:
+        data = read_input(file, str(path))
     if data[:2] == _GZIP_MAGIC:
         try:
             data = gzip.decompress(data)
@@ -87,7 +85,7 @@ def read_record(path: Path) -> Record:
             raise _malformed(path, str(error)) from error
     try:
         members = json.loads(data)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise _malformed(path, str(error)) from error
     if not isinstance(members, dict):
         raise _malformed(path, type(members).__name__)

@@ -110,9 +110,13 @@ class Reference:
         return path
 
     def environment(self) -> dict[str, str]:
-        """The environment of its programs: the libraries beside them are found wherever the build was moved to."""
+        """The environment of its programs: the libraries beside them are found wherever the build was moved to.
+
+        One that stops says why last, and starts no debugger.
+        """
         rest = os.environ.get("LD_LIBRARY_PATH")
-        return {**os.environ, "LD_LIBRARY_PATH": f"{self.bin}:{rest}" if rest else str(self.bin)}
+        libraries = f"{self.bin}:{rest}" if rest else str(self.bin)
+        return {**os.environ, "LD_LIBRARY_PATH": libraries, "GGML_NO_BACKTRACE": "1"}
 
     def _library_path(self, name: str) -> Path:
         path = self.bin / f"lib{name}.so"

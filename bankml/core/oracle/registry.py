@@ -15,12 +15,14 @@ KINDS: dict[str, str] = {
     name: f"{_ROOM}.{name}:KIND"
     for name in (
         "guard",
+        "keys",
         "tokenizer",
         "template",
         "libm",
         "kernels",
         "operations",
         "attention",
+        "start",
         "model",
         "params",
         "sampler",

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from bankml.core.pins.files import open_regular, unreadable
+from bankml.core.pins.files import open_regular, ready, unreadable
 from bankml.core.pins.identity import Identity
 from bankml.core.refusal import Refusal
 
@@ -18,9 +18,9 @@ PIECE = 1 << 20
 _REPORT_EVERY = 16 * PIECE
 
 
-def changed(name: str) -> Refusal:
+def changed(name: str, doing: str = "hashed") -> Refusal:
     """The refusal for a file that was written, replaced or removed under our hands."""
-    return Refusal("pin.changed", f"{name} changed while it was being hashed: refused", status=503)
+    return Refusal("pin.changed", f"{name} changed while it was being {doing}: refused", status=503)
 
 
 def sha256_file(path: Path | str, progress: Progress | None = None) -> str:
@@ -41,7 +41,7 @@ def sha256_file(path: Path | str, progress: Progress | None = None) -> str:
     try:
         with open_regular(path) as file:
             before = Identity.of_open(path, file.fileno())
-            while count := file.readinto(buffer):  # type: ignore[attr-defined]  # a raw file has it
+            while count := ready(file.readinto(buffer)):  # type: ignore[attr-defined]  # a raw file has it
                 digest.update(view[:count])
                 done += count
                 if progress is not None and done - reported >= _REPORT_EVERY:

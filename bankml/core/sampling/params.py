@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bankml.core.gguf.text_values import as_text, read_integer, read_real
+
 RANDOM_SEED = 0xFFFFFFFF
 """This seed asks for a seed from the system. Source: LLAMA_DEFAULT_SEED, include/llama.h."""
 
@@ -82,10 +84,7 @@ _GGUF_NUMBERS: dict[str, tuple[str, type]] = {
     "general.sampling.mirostat_eta": ("mirostat_eta", float),
 }
 _GGUF_CHAIN = "general.sampling.sequence"
-_INT = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)")
-_FLOAT = re.compile(
-    r"[ \t\n\v\f\r]*([+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf(?:inity)?|nan))", re.IGNORECASE
-)
+_CHAIN_BYTES = 511
 
 
 def gguf_defaults(kv: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,27 +97,14 @@ def gguf_defaults(kv: Mapping[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for key, (name, kind) in _GGUF_NUMBERS.items():
-        text = _text(kv.get(key))
-        match = (_INT if kind is int else _FLOAT).match(text) if text else None
-        if match:
-            found[name] = _wrap32(int(match[1])) if kind is int else f32(float(match[1]))
-    chain = _text(kv.get(_GGUF_CHAIN))
+        text = as_text(kv.get(key))
+        value = read_integer(text) if kind is int else read_real(text)
+        if value is not None:
+            found[name] = value
+    chain = as_text(kv.get(_GGUF_CHAIN))
     if chain:
-        found["samplers"] = tuple(chain_from_names(chain[:511].split(";")))
+        found["samplers"] = tuple(chain_from_names(chain.encode()[:_CHAIN_BYTES].decode("utf-8", "replace").split(";")))
     return found
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return f"{value:f}"
-    return str(value) if isinstance(value, int | str) else ""
-
-
-def _wrap32(x: int) -> int:
-    x = max(-(2**63), min(2**63 - 1, x)) & 0xFFFFFFFF
-    return x - 2**32 if x >= 2**31 else x
 
 
 _NAMES = (*CHAIN, "infill", "adaptive_p")

@@ -28,6 +28,9 @@ from bankml.core.sampling.params import CHAIN, SamplingParams, chain_from_letter
 
 MAX_BREAKERS = 1024
 """Each is looked for in every new token of the window."""
+MAX_BREAKER = 1 << 12
+MAX_BIASES = 1 << 16
+MAX_BIAS_TEXT = 1 << 12
 
 
 class Vocabulary(Protocol):
@@ -181,6 +184,8 @@ def _breakers(value: Any) -> tuple[str, ...]:
         raise bad_field("dry_sequence_breakers", "Error: dry_sequence_breakers must be a non-empty array of strings", value)
     if len(value) > MAX_BREAKERS:
         raise unsupported("dry_sequence_breakers", f"{len(value)} breakers", f"at most {MAX_BREAKERS} strings")
+    if any(len(each) > MAX_BREAKER for each in value):
+        raise unsupported("dry_sequence_breakers", "a breaker that long", f"at most {MAX_BREAKER} characters each")
     return tuple(value)
 
 
@@ -208,6 +213,10 @@ def _biases(value: Any, vocabulary: Vocabulary) -> list[tuple[int, float]]:
     by_key = isinstance(value, dict)
     found: list[tuple[int, float]] = []
     for token, given in pairs:
+        if len(found) > MAX_BIASES or (isinstance(token, str) and len(token) > MAX_BIAS_TEXT):
+            raise unsupported(
+                "logit_bias", "so many tokens", f"at most {MAX_BIASES} tokens, and {MAX_BIAS_TEXT} characters a text"
+            )
         if given is False:
             bias = float("-inf")
         elif isinstance(given, int | float) and not isinstance(given, bool):

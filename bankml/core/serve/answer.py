@@ -3,34 +3,46 @@
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
 import math
 import secrets
-import threading
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from bankml.core.refusal import Refusal
 from bankml.core.serve import shapes
-from bankml.core.serve.json_reader import read_json
+from bankml.core.serve.desk import Desk
 from bankml.core.serve.logprobs import Entry, ListHash, entries
 from bankml.core.serve.receipt import receipt
 from bankml.core.serve.request import AnswerRequest
 from bankml.core.serve.resident import Resident
-from bankml.core.serve.worker import Begun, Ended, Gone, Took, Wanted, answer
+from bankml.core.serve.worker import Event, Finished, Gone, Token, Wanted, answer
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion, Engine, Measured
     from bankml.core.sampling import SamplingParams
 
-OFFLOAD_BYTES = 1 << 16
 
+@dataclass(frozen=True)
+class Sent:
+    """What is kept of a request's body: not the body, which would wait with the answer for its turn.
 
-async def parse(body: bytes) -> Any:
-    """The JSON of a body; a large one is read off the event loop."""
-    return read_json(body) if len(body) < OFFLOAD_BYTES else await asyncio.to_thread(read_json, body)
+    Attributes:
+        sha256: of the bytes as they came.
+        size: how many they are.
+        since: ``time.perf_counter()`` when they were there.
+    """
+
+    sha256: str
+    size: int
+    since: float
+
+    @classmethod
+    def of(cls, body: bytes) -> Self:
+        """What is kept of a body that came now."""
+        since = time.perf_counter()
+        return cls(hashlib.sha256(body).hexdigest(), len(body), since)
 
 
 @dataclass(kw_only=True)
@@ -38,24 +50,23 @@ class Prepared:
     """A request made ready for the engine.
 
     Attributes:
+        sent: what is kept of its body.
         params: as resolved, the seed drawn.
         seed: as the request or the file has it; 0xFFFFFFFF asks for any.
         stop: the strings that end the answer.
         grammar: GBNF that binds the answer, empty for none.
         prefill: the end of the prompt, over which the grammar goes before the answer.
         preserved: control tokens whose text is part of the answer.
-        since: ``time.perf_counter()`` when the request came.
     """
 
     engine: Engine
     request: AnswerRequest
-    body: bytes
+    sent: Sent
     tokens: list[int]
     params: SamplingParams
     seed: int
     stop: list[str]
     grammar: str
-    since: float
     prefill: bytes = b""
     preserved: Collection[int] = ()
 
@@ -68,6 +79,7 @@ def with_seed(params: SamplingParams) -> SamplingParams:
 
 
 P = TypeVar("P", bound=Prepared)
+T = TypeVar("T")
 
 
 @dataclass
@@ -84,6 +96,7 @@ class Answer(Generic[P]):
     """
 
     resident: Resident
+    desk: Desk
     prepared: P
     wanted: Wanted
     index: int
@@ -95,10 +108,14 @@ class Answer(Generic[P]):
     note: str = ""
 
     @classmethod
-    def of(cls, resident: Resident, prepared: Sequence[P], stopping: threading.Event) -> list[Answer[P]]:
-        """The answers to one request, which nobody has given up yet."""
+    def of(cls, resident: Resident, desk: Desk, prepared: Sequence[P], wanted: Wanted) -> list[Answer[P]]:
+        """The answers to one request."""
         identity = shapes.new_id()
-        return [cls(resident, each, Wanted(stopping), index, identity) for index, each in enumerate(prepared)]
+        return [cls(resident, desk, each, wanted, index, identity) for index, each in enumerate(prepared)]
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """The result of work that follows the size of the request or of the answer, done off the event loop."""
+        return await self.desk.run(self.wanted, self.prepared.sent.size, work)
 
     @property
     def model(self) -> str:
@@ -130,13 +147,12 @@ class Answer(Generic[P]):
         self.logprobs.add(told)
         return told
 
-    async def told_whole(self, completion: Completion) -> list[Entry]:
+    def told_whole(self, completion: Completion) -> list[Entry]:
         """The probabilities of a whole answer, none where none were asked for."""
         measured = completion.measured_text
-        # Off the event loop: of a long answer it takes a second.
-        return await asyncio.to_thread(self.told, measured) if measured else []
+        return self.told(measured) if measured else []
 
-    async def events(self) -> AsyncIterator[Begun | Took | Ended]:
+    async def events(self) -> AsyncIterator[Event]:
         """The engine's events; the last one only when the file is still the verified one and the answer was finished.
 
         Raises:
@@ -144,14 +160,12 @@ class Answer(Generic[P]):
             Refusal: the file changed meanwhile, or the server is stopping.
         """
         async for item in answer(self.resident.thread, self._start, self.wanted):
-            if isinstance(item, Ended):
+            if isinstance(item, Finished):
                 self._account(item.completion)
                 if not self.wanted():
-                    if self.wanted.gone:
-                        raise Gone
-                    raise Refusal("serve.stopping", "bankml serve is stopping", status=503, kind="unavailable_error")
+                    raise self.wanted.reason()
                 self.resident.check(self.prepared.engine)
-            elif isinstance(item, Took):
+            elif isinstance(item, Token):
                 self.has_new_line = self.has_new_line or "\n" in item.step.text
             yield item
 
@@ -163,7 +177,7 @@ class Answer(Generic[P]):
             Refusal: nothing is answered.
         """
         async for item in self.events():
-            if isinstance(item, Ended):
+            if isinstance(item, Finished):
                 return item.completion
         raise Gone
 
@@ -184,14 +198,14 @@ class Answer(Generic[P]):
         """The receipt of the finished answer."""
         return receipt(
             self.resident.origin(self.prepared.engine),
-            request=self.prepared.body,
+            request_sha256=self.prepared.sent.sha256,
             text=self.text,
             reasoning=self.reasoning,
             prompt_tokens=completion.prompt_tokens,
             completion_tokens=completion.completion_tokens,
             cache_n=completion.cached_tokens,
             ttft_ms=completion.ttft_ms,
-            wall_ms=(time.perf_counter() - self.prepared.since) * 1e3,
+            wall_ms=(time.perf_counter() - self.prepared.sent.since) * 1e3,
             sampling=resolved(self.prepared.params),
             grammar=self.prepared.grammar,
             logprobs_sha256=self.logprobs.hexdigest(),
@@ -200,9 +214,7 @@ class Answer(Generic[P]):
 
 def resolved(params: SamplingParams) -> dict[str, Any]:
     """Sampling parameters as a receipt tells them; infinite values, which JSON lacks, as null."""
-    from dataclasses import asdict
-
-    return {name: _finite(value) for name, value in asdict(params).items()}
+    return {each.name: _finite(getattr(params, each.name)) for each in fields(params)}
 
 
 def _finite(value: Any) -> Any:

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,24 +17,34 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from bankml import __version__
+from bankml.core.json.reader import read_json
+from bankml.core.json.writer import dump
 from bankml.core.refusal import Refusal
 from bankml.core.serve import chat, completions, shapes, text_routes
-from bankml.core.serve.answer import Answer, parse
+from bankml.core.serve.answer import Answer, Prepared, Sent
 from bankml.core.serve.completion_shapes import Native, OpenAI, Shape
+from bankml.core.serve.desk import Desk
 from bankml.core.serve.limits import BODY, NOTE, Limits
+from bankml.core.serve.log import Log
 from bankml.core.serve.props import models, props
+from bankml.core.serve.request import AnswerRequest
 from bankml.core.serve.resident import Resident
+from bankml.core.serve.responses import EventStream, json_body, refusal_body, small_json
 from bankml.core.serve.settings import Settings
-from bankml.core.serve.worker import Gone
+from bankml.core.serve.worker import Gone, Wanted
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
 
 Handler = Callable[[Request], Awaitable[Response]]
+Asked = Callable[[Request, Wanted], Awaitable[Response]]
+R = TypeVar("R", bound=AnswerRequest)
+P = TypeVar("P", bound=Prepared)
 
+_LEFT: Final = 499
+"""The status of a request whose client left, in the log."""
 NOT_FOUND = {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}}
 
 _NEEDS_FLAG = {
@@ -44,77 +54,36 @@ _NEEDS_FLAG = {
     ("POST", "/slots/{id}"): "slots action. Start it with `--slot-save-path`",
 }
 _NOT_HERE = (
-    "/v1/chat/completions/control",
-    "/responses",
-    "/v1/responses",
-    "/responses/input_tokens",
-    "/v1/responses/input_tokens",
-    "/chat/completions/input_tokens",
-    "/v1/chat/completions/input_tokens",
-    "/audio/transcriptions",
-    "/v1/audio/transcriptions",
-    "/v1/messages",
-    "/v1/messages/count_tokens",
-    "/infill",
-    "/embedding",
-    "/embeddings",
-    "/v1/embeddings",
-    "/rerank",
-    "/reranking",
-    "/v1/rerank",
-    "/v1/reranking",
-    "/lora-adapters",
+    ("POST", "/v1/chat/completions/control"),
+    ("POST", "/responses"),
+    ("POST", "/v1/responses"),
+    ("POST", "/responses/input_tokens"),
+    ("POST", "/v1/responses/input_tokens"),
+    ("POST", "/chat/completions/input_tokens"),
+    ("POST", "/v1/chat/completions/input_tokens"),
+    ("POST", "/audio/transcriptions"),
+    ("POST", "/v1/audio/transcriptions"),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/messages/count_tokens"),
+    ("POST", "/infill"),
+    ("POST", "/embedding"),
+    ("POST", "/embeddings"),
+    ("POST", "/v1/embeddings"),
+    ("POST", "/rerank"),
+    ("POST", "/reranking"),
+    ("POST", "/v1/rerank"),
+    ("POST", "/v1/reranking"),
+    ("GET", "/lora-adapters"),
+    ("POST", "/lora-adapters"),
+    ("GET", "/v1/stream"),
+    ("DELETE", "/v1/stream"),
+    ("POST", "/v1/streams/lookup"),
+    ("GET", "/cors-proxy"),
+    ("POST", "/cors-proxy"),
+    ("GET", "/tools"),
+    ("POST", "/tools"),
 )
-
-
-class JSONAnswer(Response):
-    """A JSON body as llama-server writes it."""
-
-    def __init__(self, value: Any, status: int = 200) -> None:
-        headers = {"content-type": "application/json; charset=utf-8"}
-        if status >= 400:
-            headers["connection"] = "close"
-        super().__init__(shapes.dump(value), status_code=status, headers=headers)
-
-
-class EventStream(Response):
-    """An answer sent event by event; a comment when it stays silent for long."""
-
-    def __init__(self, events: AsyncGenerator[bytes], ping_seconds: int) -> None:
-        super().__init__(headers={"content-type": "text/event-stream", "x-accel-buffering": "no"})
-        del self.headers["content-length"]
-        self._events = events
-        self._ping = ping_seconds if ping_seconds > 0 else None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events until the last one."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async with contextlib.aclosing(self._with_pings()) as events:
-            async for data in events:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _with_pings(self) -> AsyncGenerator[bytes]:
-        following: asyncio.Future[bytes] | None = None
-        try:
-            while True:
-                if following is None:
-                    following = asyncio.ensure_future(anext(self._events))
-                done, _ = await asyncio.wait((following,), timeout=self._ping)
-                if not done:
-                    yield shapes.PING
-                    continue
-                try:
-                    data = following.result()
-                except StopAsyncIteration:
-                    return
-                following = None
-                yield data
-        finally:
-            if following is not None:
-                following.cancel()
-                await asyncio.wait((following,))
-            await self._events.aclose()
+"""Routes that llama-server has, if only to refuse them. Source: main of tools/server/server.cpp."""
 
 
 class _App:
@@ -124,20 +93,21 @@ class _App:
         self.resident = resident
         self.settings = settings
         self.stopping = stopping
+        self.desk = Desk()
         self.started = time.time()
 
     async def health(self, request: Request) -> Response:
-        return JSONAnswer({"status": "ok"})
+        return small_json({"status": "ok"})
 
     async def models(self, request: Request) -> Response:
-        return JSONAnswer(models(await self.resident.acquire()))
+        return small_json(models(await self.resident.acquire()))
 
     async def props(self, request: Request) -> Response:
-        return JSONAnswer(props(await self.resident.acquire()))
+        return small_json(props(await self.resident.acquire()))
 
     async def bankml(self, request: Request) -> Response:
         engine = self.resident.engine
-        return JSONAnswer(
+        return small_json(
             {
                 **self.resident.verification,
                 "bankml": __version__,
@@ -153,71 +123,84 @@ class _App:
             }
         )
 
-    def text(self, answer: Callable[[Engine, Any], dict[str, Any]]) -> Handler:
-        async def handle(request: Request) -> Response:
-            body = await parse(request.scope[BODY])
+    def text(self, answer: Callable[[Engine, Any], dict[str, Any]]) -> Asked:
+        async def handle(request: Request, wanted: Wanted) -> Response:
             engine = await self.resident.acquire()
-            return JSONAnswer(await asyncio.to_thread(answer, engine, body))
+            body = request.scope[BODY]
+            data = body.take()
+            size = len(data)
+            asked = [data]
+            del data
+            value = await self.desk.run(wanted, size, lambda: answer(engine, read_json(asked.pop())))
+            return await json_body(self.desk, wanted, size, value)
 
         return handle
 
-    async def chat(self, request: Request) -> Response:
-        prepared = await chat.prepare(self.resident, request.scope[BODY])
-        answers = Answer.of(self.resident, [prepared], self.stopping)
-        return await _answered(request, answers, lambda: chat.whole(answers[0]), lambda: chat.stream(answers[0]))
+    def chat(self) -> Asked:
+        async def handle(request: Request, wanted: Wanted) -> Response:
+            answers = await self._prepared(request, wanted, chat.read, chat.prepare)
+            return await self._answered(request, wanted, answers, lambda: chat.whole(answers[0]), lambda: chat.stream(answers[0]))
 
-    def completion(self, shape: Shape) -> Handler:
-        async def handle(request: Request) -> Response:
-            answers = Answer.of(self.resident, await completions.prepare(self.resident, request.scope[BODY]), self.stopping)
-            return await _answered(
-                request, answers, lambda: completions.whole(answers, shape), lambda: completions.stream(answers, shape)
+        return handle
+
+    def completion(self, shape: Shape) -> Asked:
+        async def handle(request: Request, wanted: Wanted) -> Response:
+            answers = await self._prepared(request, wanted, completions.read, completions.prepare)
+            return await self._answered(
+                request, wanted, answers, lambda: completions.whole(answers, shape), lambda: completions.stream(answers, shape)
             )
 
         return handle
 
+    async def _prepared(
+        self,
+        request: Request,
+        wanted: Wanted,
+        read: Callable[[bytes], R],
+        prepare: Callable[[Engine, R, Sent], list[P]],
+    ) -> list[Answer[P]]:
+        """Answers that have all they need but their turn; of the request's body only its hash is left."""
+        body = request.scope[BODY]
+        held: list[Any] = [body.take()]
+        size = len(held[0])
 
-async def _answered(
-    request: Request,
-    answers: Sequence[Answer[Any]],
-    whole: Callable[[], Awaitable[Any]],
-    stream: Callable[[], AsyncGenerator[bytes]],
-) -> Response:
-    """Answers that were prepared, in the form that their request asks for, for as long as its client is there."""
-    wanted = answers[0].prepared.request
-    watcher = asyncio.create_task(_leave_with_client(request, answers))
-    try:
-        if not wanted.stream:
-            return JSONAnswer(await whole())
-        events = stream()
-        await anext(events)
-    except Gone:
-        return Response(status_code=499)
-    except BaseException:
-        watcher.cancel()
-        raise
-    finally:
-        if not wanted.stream:
-            watcher.cancel()
-        request.scope[NOTE] = _note(answers)
-    return EventStream(_guarded(events, request, answers, watcher), wanted.ping_seconds)
+        def first() -> Sent:
+            sent = Sent.of(held[0])
+            held[0] = read(held[0])
+            return sent
+
+        sent = await self.desk.run(wanted, size, first)
+        engine = await self.resident.acquire()
+        prepared = await self.desk.run(wanted, size, lambda: prepare(engine, held.pop(), sent))
+        body.free()
+        return Answer.of(self.resident, self.desk, prepared, wanted)
+
+    async def _answered(
+        self,
+        request: Request,
+        wanted: Wanted,
+        answers: Sequence[Answer[Any]],
+        whole: Callable[[], Awaitable[Any]],
+        stream: Callable[[], AsyncGenerator[bytes]],
+    ) -> Response:
+        """Answers that were prepared, in the form that their request asks for."""
+        asked = answers[0].prepared
+        try:
+            if not asked.request.stream:
+                return await json_body(self.desk, wanted, asked.sent.size, await whole())
+            events = stream()
+            await anext(events)
+        finally:
+            request.scope[NOTE] = _note(answers)
+        return EventStream(_guarded(events, request, answers), asked.request.ping_seconds)
 
 
 def _note(answers: Sequence[Answer[Any]]) -> str:
     return "; ".join(answer.note for answer in answers if answer.note)
 
 
-async def _leave_with_client(request: Request, answers: Sequence[Answer[Any]]) -> None:
-    """Give up the answers when their client goes away."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    for answer in answers:
-        answer.wanted.leave()
-
-
-async def _guarded(
-    events: AsyncIterator[bytes], request: Request, answers: Sequence[Answer[Any]], watcher: asyncio.Task[None]
-) -> AsyncGenerator[bytes]:
-    """The events; what goes wrong on the way is told as an event, as llama-server does."""
+async def _guarded(events: AsyncIterator[bytes], request: Request, answers: Sequence[Answer[Any]]) -> AsyncGenerator[bytes]:
+    """The events; an error on the way becomes an event, as in llama-server."""
     try:
         async for data in events:
             if data:
@@ -231,7 +214,6 @@ async def _guarded(
         answers[-1].note = f"{type(error).__name__}: {error}"
         yield shapes.event(_internal(error).http_body())
     finally:
-        watcher.cancel()
         request.scope[NOTE] = _note(answers)
 
 
@@ -240,23 +222,73 @@ def _internal(error: Exception) -> Refusal:
 
 
 def _refusing(handler: Handler) -> Handler:
-    """The handler with every error told as llama-server tells it: none reaches the server, so no traceback does."""
+    """Wrap a handler: every exception becomes llama-server's error body."""
 
     async def handle(request: Request) -> Response:
         try:
             return await handler(request)
+        except Gone:
+            request.scope[NOTE] = request.scope[NOTE] or "the client went away"
+            return Response(status_code=_LEFT)
         except Exception as error:
             if os.environ.get("BANKML_DEBUG") and not isinstance(error, Refusal):
                 raise
-            refusal = error if isinstance(error, Refusal) else _internal(error)
-            request.scope[NOTE] = refusal.line()
-            return JSONAnswer(refusal.http_body(), refusal.status)
+            # No variable of this frame may keep the error, whose traceback holds the frame and all that was read.
+            return _refused(request, error if isinstance(error, Refusal) else _internal(error))
 
     return handle
 
 
+def _refused(request: Request, refusal: Refusal) -> Response:
+    request.scope[NOTE] = refusal.line()
+    return refusal_body(refusal)
+
+
+def _watched(handler: Asked, app: _App) -> Handler:
+    """Wrap a handler: its work is wanted until its client leaves, from the first byte read to the last one sent."""
+
+    async def handle(request: Request) -> Response:
+        wanted = Wanted(app.stopping)
+        watcher = asyncio.create_task(_watch(request, wanted))
+        size = len(request.scope[BODY].data)
+
+        def ended() -> None:
+            watcher.cancel()
+            app.desk.tidy(size)
+
+        try:
+            response = await handler(request, wanted)
+        except BaseException:
+            ended()
+            raise
+        return _Watched(response, ended)
+
+    return handle
+
+
+class _Watched(Response):
+    """A response whose client is watched until it is sent."""
+
+    def __init__(self, response: Response, ended: Callable[[], None]) -> None:
+        self._response = response
+        self._ended = ended
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send the response."""
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._ended()
+
+
+async def _watch(request: Request, wanted: Wanted) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    wanted.leave()
+
+
 async def _no_route(request: Request, error: Exception) -> Response:
-    return JSONAnswer(NOT_FOUND, 404)
+    return Response(dump(NOT_FOUND), 404, {"content-type": "application/json; charset=utf-8", "connection": "close"})
 
 
 def _unsupported(message: str) -> Handler:
@@ -271,16 +303,19 @@ def create_app(
     settings: Settings | None = None,
     reopen: Callable[[], Engine] | None = None,
     stopping: threading.Event | None = None,
+    log: Log | None = None,
 ) -> Starlette:
     """The app over ``engine``.
 
     Args:
         reopen: verifies and opens the file again, after it was found changed.
         stopping: set when the server is to stop: answers in progress end.
+        log: gets a row for each request.
     """
     chosen = settings or Settings()
+    stop = stopping or threading.Event()
     resident = Resident(engine, chosen.llama_threads, reopen)
-    app = _App(resident, chosen, stopping or threading.Event())
+    app = _App(resident, chosen, stop)
     gets: dict[str, Handler] = {
         "/health": app.health,
         "/v1/health": app.health,
@@ -289,33 +324,34 @@ def create_app(
         "/props": app.props,
         "/bankml": app.bankml,
     }
-    posts: dict[str, Handler] = {
+    posts: dict[str, Asked] = {
         "/tokenize": app.text(text_routes.tokenize),
         "/detokenize": app.text(text_routes.detokenize),
         "/apply-template": app.text(text_routes.apply_template),
-        "/chat/completions": app.chat,
-        "/v1/chat/completions": app.chat,
+        "/chat/completions": app.chat(),
+        "/v1/chat/completions": app.chat(),
         "/completion": app.completion(Native()),
         "/completions": app.completion(Native()),
         "/v1/completions": app.completion(OpenAI()),
     }
     table = [("GET", path, handler) for path, handler in gets.items()]
-    table += [("POST", path, handler) for path, handler in posts.items()]
+    table += [("POST", path, _watched(handler, app)) for path, handler in posts.items()]
     table += [
         (method, path, _unsupported(f"This server does not support {what}")) for (method, path), what in _NEEDS_FLAG.items()
     ]
-    table += [("POST", path, _unsupported(f"bankml does not support llama-server's route {path}")) for path in _NOT_HERE]
+    table += [(method, path, _unsupported(f"bankml does not support llama-server's route {path}")) for method, path in _NOT_HERE]
     routes = [Route(path, _refusing(handler), methods=[method]) for method, path, handler in table]
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        app.stopping.set()
+        stop.set()
+        app.desk.close()
         await asyncio.to_thread(resident.close)
 
     built = Starlette(
         routes=routes,
-        middleware=[Middleware(Limits, settings=chosen)],
+        middleware=[Middleware(Limits, settings=chosen, log=log)],
         exception_handlers={HTTPException: _no_route},
         lifespan=lifespan,
     )

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bankml.core.json.reader import read_json
 from bankml.core.serve import shapes
-from bankml.core.serve.answer import Answer, Prepared, parse, with_seed
+from bankml.core.serve.answer import Answer, Prepared, Sent, with_seed
 from bankml.core.serve.constraint import constraint
 from bankml.core.serve.logprobs import Entry
 from bankml.core.serve.request import ChatRequest, read_chat
-from bankml.core.serve.resident import Resident
 from bankml.core.serve.verbose import chat_settings, verbose
-from bankml.core.serve.worker import Begun, Ended, counted
+from bankml.core.serve.worker import Finished, Started, counted
 
 if TYPE_CHECKING:
     from bankml.core.constrain.chat_grammar import ChatGrammar
@@ -43,40 +42,46 @@ class PreparedChat(Prepared):
         return Content(self.chat, self.request.silent_prefill)
 
 
-async def prepare(resident: Resident, body: bytes) -> PreparedChat:
-    """Read the request, load the model if need be, render and tokenize the prompt, resolve the sampling parameters.
+def read(body: bytes) -> ChatRequest:
+    """The request in a body.
+
+    Raises:
+        Refusal: as :func:`read_chat`.
+    """
+    return read_chat(read_json(body))
+
+
+def prepare(engine: Engine, request: ChatRequest, sent: Sent) -> list[PreparedChat]:
+    """Render and tokenize the prompt, resolve the sampling parameters and the grammar.
 
     Raises:
         Refusal: before anything was computed.
     """
-    since = time.perf_counter()
-    request = read_chat(await parse(body))
-    engine = await resident.acquire()
-    return await asyncio.to_thread(_ready, engine, request, body, since)
-
-
-def _ready(engine: Engine, request: ChatRequest, body: bytes, since: float) -> PreparedChat:
-    from bankml.core.engine.chat import ready
+    from bankml.core.engine.chat import ready, rendered
     from bankml.core.sampling import resolve_params
 
-    chat = ready(engine, request.conversation)
+    made = rendered(engine, request.conversation)
+    # Long messages are not kept beside the tokens of their prompt.
+    request = request.without_messages()
+    chat = ready(engine, made)
     params = resolve_params(request.sampling, engine.defaults, engine.tokenizer)
     bound = constraint(request, chat.reading)
     engine.check(chat.tokens)
-    return PreparedChat(
-        engine=engine,
-        request=request,
-        body=body,
-        tokens=chat.tokens,
-        params=with_seed(params),
-        seed=params.seed,
-        stop=[*request.stop, *chat.stops],
-        grammar=bound.grammar,
-        prefill=bound.prefill,
-        preserved=chat.preserved,
-        since=since,
-        chat=chat.reading,
-    )
+    return [
+        PreparedChat(
+            engine=engine,
+            request=request.without_schema(),
+            sent=sent,
+            tokens=list(chat.tokens),
+            params=with_seed(params),
+            seed=params.seed,
+            stop=[*request.stop, *chat.stops],
+            grammar=bound.grammar,
+            prefill=bound.prefill,
+            preserved=chat.preserved,
+            chat=chat.reading,
+        )
+    ]
 
 
 async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
@@ -86,17 +91,20 @@ async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
         Gone: the client left.
         Refusal: nothing is answered.
     """
+    completion = await answer.ended()
+    return await answer.aside(lambda: _body(answer, completion))
+
+
+def _body(answer: Answer[PreparedChat], completion: Completion) -> dict[str, Any]:
     from bankml.core.engine.chat import told_whole
 
-    request = answer.prepared.request
-    completion = await answer.ended()
-    answer.text, answer.reasoning = await asyncio.to_thread(told_whole, answer.prepared.content(), completion)
+    answer.text, answer.reasoning = told_whole(answer.prepared.content(), completion)
     numbers = counted(completion)
     body = shapes.completion(answer.identity, answer.model, answer.text, completion.finish_reason, numbers, answer.reasoning)
-    told = await answer.told_whole(completion)
+    told = answer.told_whole(completion)
     if told:
         body["choices"][0]["logprobs"] = {"content": told}
-    if request.verbose:
+    if answer.prepared.request.verbose:
         body["__verbose"] = _verbose(answer, completion, told)
     body["timings"] = shapes.timings(numbers)
     body["bankml_receipt"] = answer.receipt(completion)
@@ -120,12 +128,11 @@ async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
     chunks = shapes.Chunks(answer.identity, answer.model)
     content = answer.prepared.content()
     async for item in answer.events():
-        if isinstance(item, Begun):
+        if isinstance(item, Started):
             yield b""
-        elif isinstance(item, Ended):
+        elif isinstance(item, Finished):
             last = _told(answer, chunks, content.push(b"", last=True))
-            for chunk in [*last, *_last_chunks(answer, item.completion, chunks, last)]:
-                yield shapes.event(chunk)
+            yield await answer.aside(partial(_last_events, answer, item.completion, chunks, last))
             yield shapes.DONE
         elif item.step.whole:
             step = item.step
@@ -147,6 +154,12 @@ def _told(answer: Answer[PreparedChat], chunks: shapes.Chunks, said: Said) -> li
     answer.text += content
     told = [{"reasoning_content": reasoning}] if reasoning else []
     return [chunks.delta(delta) for delta in (*told, *([{"content": content}] if content else []))]
+
+
+def _last_events(
+    answer: Answer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
+) -> bytes:
+    return shapes.events([*told, *_last_chunks(answer, completion, chunks, told)])
 
 
 def _last_chunks(

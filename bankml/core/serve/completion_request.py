@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+from bankml.core.json.faults import type_name
 from bankml.core.refusal import Refusal
 from bankml.core.serve.constraint import grammar_of_schema
 from bankml.core.serve.fields import COMPLETION, check_names, ignored_by_llama, unsupported
-from bankml.core.serve.json_reader import type_name
 from bankml.core.serve.request import AnswerRequest, boolean, probs, read_grammar, read_shared
 
 
@@ -24,6 +24,10 @@ class CompletionRequest(AnswerRequest):
 
     prompt: Any
     json_schema: Any
+
+    def without_prompt(self) -> Self:
+        """The request without what is needed no more once its prompts are tokens and its schema is a grammar."""
+        return replace(self, prompt=None, json_schema=None)
 
 
 def read_completion(body: Any) -> CompletionRequest:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bankml.core.serve import shapes
 from bankml.core.serve.verbose import verbose
-from bankml.core.serve.worker import Took, counted
+from bankml.core.serve.worker import Token, counted
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion
@@ -43,7 +43,7 @@ class Shape(Protocol):
         """A finished answer, or the last event of a streamed one, which tells no probabilities."""
         ...
 
-    def part(self, answer: Answer[Any], took: Took, told: list[Entry]) -> Body:
+    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         ...
 
@@ -65,7 +65,7 @@ class Native:
         """A finished answer."""
         return verbose(answer, completion, told, NO_TEMPLATE)
 
-    def part(self, answer: Answer[Any], took: Took, told: list[Entry]) -> Body:
+    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         return {
             "index": answer.index,
@@ -109,7 +109,7 @@ class OpenAI:
             "timings": shapes.timings(numbers),
         }
 
-    def part(self, answer: Answer[Any], took: Took, told: list[Entry]) -> Body:
+    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         return {
             **self._event(answer, took.step.text, told, None),
@@ -148,6 +148,6 @@ def _choice(answer: Answer[Any], text: str, told: list[Entry], finish_reason: st
     }
 
 
-def _timings(answer: Answer[Any], took: Took) -> Body:
+def _timings(answer: Answer[Any], took: Token) -> Body:
     wanted = took.stopped or answer.prepared.request.timings_per_token
     return {"timings": shapes.timings(took.counts)} if wanted else {}

@@ -3,51 +3,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bankml.core.json.reader import read_json
 from bankml.core.serve import shapes
-from bankml.core.serve.answer import Answer, Prepared, parse, with_seed
+from bankml.core.serve.answer import Answer, Prepared, Sent, with_seed
 from bankml.core.serve.completion_request import CompletionRequest, grammar_of_request, read_completion
 from bankml.core.serve.completion_shapes import Shape
 from bankml.core.serve.prompts import prompt_tokens
-from bankml.core.serve.resident import Resident
-from bankml.core.serve.worker import Begun, Took
+from bankml.core.serve.worker import Started, Token
 
 if TYPE_CHECKING:
-    from bankml.core.engine import Engine
-    from bankml.core.sampling import SamplingParams
+    from bankml.core.engine import Completion, Engine
 
 
-async def prepare(resident: Resident, body: bytes) -> list[Prepared]:
-    """Read the request, load the model if need be, tokenize each prompt, resolve the sampling parameters.
+def read(body: bytes) -> CompletionRequest:
+    """The request in a body.
+
+    Raises:
+        Refusal: as :func:`read_completion`.
+    """
+    return read_completion(read_json(body))
+
+
+def prepare(engine: Engine, request: CompletionRequest, sent: Sent) -> list[Prepared]:
+    """Tokenize each prompt, resolve the sampling parameters and the grammar.
 
     Raises:
         Refusal: before anything was computed.
     """
-    since = time.perf_counter()
-    request = read_completion(await parse(body))
-    engine = await resident.acquire()
-    prompts, params, grammar = await asyncio.to_thread(_ready, engine, request)
-    return [
-        Prepared(
-            engine=engine,
-            request=request,
-            body=body,
-            tokens=tokens,
-            params=with_seed(params),
-            seed=params.seed,
-            stop=request.stop,
-            grammar=grammar,
-            since=since,
-        )
-        for tokens in prompts
-    ]
-
-
-def _ready(engine: Engine, request: CompletionRequest) -> tuple[list[list[int]], SamplingParams, str]:
     from bankml.core.sampling import resolve_params
 
     prompts = prompt_tokens(engine.tokenizer, request.prompt)
@@ -55,7 +41,20 @@ def _ready(engine: Engine, request: CompletionRequest) -> tuple[list[list[int]],
     grammar = grammar_of_request(request)
     for tokens in prompts:
         engine.check(tokens)
-    return prompts, params, grammar
+    kept = request.without_prompt()
+    return [
+        Prepared(
+            engine=engine,
+            request=kept,
+            sent=sent,
+            tokens=list(tokens),
+            params=with_seed(params),
+            seed=params.seed,
+            stop=request.stop,
+            grammar=grammar,
+        )
+        for tokens in prompts
+    ]
 
 
 async def whole(answers: list[Answer[Prepared]], shape: Shape) -> Any:
@@ -68,10 +67,14 @@ async def whole(answers: list[Answer[Prepared]], shape: Shape) -> Any:
     bodies = []
     for answer in answers:
         completion = await answer.ended()
-        answer.text = completion.raw_text
-        told = await answer.told_whole(completion)
-        bodies.append({**shape.whole(answer, completion, told), "bankml_receipt": answer.receipt(completion)})
+        bodies.append(await answer.aside(partial(_body, answer, completion, shape)))
     return shape.together(bodies)
+
+
+def _body(answer: Answer[Prepared], completion: Completion, shape: Shape) -> dict[str, Any]:
+    answer.text = completion.raw_text
+    told = answer.told_whole(completion)
+    return {**shape.whole(answer, completion, told), "bankml_receipt": answer.receipt(completion)}
 
 
 async def stream(answers: list[Answer[Prepared]], shape: Shape) -> AsyncGenerator[bytes]:
@@ -83,18 +86,22 @@ async def stream(answers: list[Answer[Prepared]], shape: Shape) -> AsyncGenerato
     """
     for answer in answers:
         async for item in answer.events():
-            if isinstance(item, Begun):
+            if isinstance(item, Started):
                 yield b""
-            elif isinstance(item, Took):
+            elif isinstance(item, Token):
                 if item.step.whole:
                     yield shapes.event(_part(answer, item, shape))
             else:
-                yield shapes.event(shape.whole(answer, item.completion, []))
-                yield shapes.event({"bankml_receipt": answer.receipt(item.completion), **shape.silent(answer, item.completion)})
+                yield await answer.aside(partial(_last_events, answer, item.completion, shape))
     yield shape.done
 
 
-def _part(answer: Answer[Prepared], took: Took, shape: Shape) -> dict[str, Any]:
+def _last_events(answer: Answer[Prepared], completion: Completion, shape: Shape) -> bytes:
+    receipt = {"bankml_receipt": answer.receipt(completion), **shape.silent(answer, completion)}
+    return shapes.events([shape.whole(answer, completion, []), receipt])
+
+
+def _part(answer: Answer[Prepared], took: Token, shape: Shape) -> dict[str, Any]:
     answer.text += took.step.text
     measured = took.step.measured
     told = answer.told([measured]) if measured is not None and measured.probabilities.top else []

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bankml.core.json.faults import type_error
 from bankml.core.refusal import Refusal
 from bankml.core.serve.fields import ignored_by_llama, malformed, unsupported
-from bankml.core.serve.json_reader import type_error
 
 if TYPE_CHECKING:
     from bankml.core.constrain.chat_grammar import ChatGrammar
@@ -116,7 +116,7 @@ def grammar_of_schema(schema: Any) -> str:
     from bankml.core.constrain.schema import grammar_of
 
     try:
-        made = grammar_of({"type": "object"} if schema == {} else json_text.read(json_text.dump(schema).encode("utf-8")))
+        made = grammar_of({"type": "object"} if schema == {} else json_text.rewritten(schema))
     except Refusal as refusal:
         if refusal.code != "schema.unsupported":
             raise

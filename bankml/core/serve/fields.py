@@ -7,11 +7,14 @@ llama-server ignores a name that it does not know. bankml does not: a reply of 2
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from bankml.core.json.faults import type_error
+from bankml.core.json.writer import short
 from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, INT64_MAX, in_limits, to_bool, to_int32, to_int64
-from bankml.core.serve.json_reader import type_error
+
+_MAX_NAME: Final = 100
 
 _EVERYWHERE = frozenset(
     {
@@ -171,8 +174,9 @@ _TYPED: dict[str, Callable[[str, Any], Any]] = {
 
 
 def pointer(name: str) -> str:
-    """The JSON pointer of a top-level member (RFC 6901)."""
-    return "/" + name.replace("~", "~0").replace("/", "~1")
+    """The JSON pointer of a top-level member (RFC 6901), cut where its name is long."""
+    cut = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
+    return "/" + cut.replace("~", "~0").replace("/", "~1")
 
 
 def unsupported(name: str, found: Any, allowed: str) -> Refusal:
@@ -201,12 +205,27 @@ def ignored_by_llama(name: str, message: str, found: Any, allowed: str) -> Refus
     return refusal
 
 
-def short(value: Any) -> str:
-    """A value as JSON, cut for messages."""
-    import json
+def too_many(name: str, found: int, most: int) -> Refusal:
+    """The refusal of a list that is longer than bankml takes it; llama-server has no such limit."""
+    return Refusal(
+        "http.limit",
+        f"{name!r} has {found} elements, above bankml's limit of {most}",
+        where=pointer(name),
+        found=str(found),
+        allowed=f"at most {most}",
+        extra={"param": pointer(name)},
+    )
 
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+
+def too_long(name: str, most: int) -> Refusal:
+    """The refusal of a text that is longer than bankml takes it; llama-server has no such limit."""
+    return Refusal(
+        "http.limit",
+        f"{name!r} is longer than bankml's limit of {most} characters",
+        where=pointer(name),
+        allowed=f"at most {most} characters",
+        extra={"param": pointer(name)},
+    )
 
 
 def known_names(shape: frozenset[str]) -> frozenset[str]:

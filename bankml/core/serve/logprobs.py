@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.serve.shapes import dump
+from bankml.core.json.writer import dump
 from bankml.core.text.utf8 import complete
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ class Origin:
         ctx: cells of the context.
         llama_threads: the reference's thread count whose bits split-KV attention gives.
         cache_type: type of the KV cache.
+        cache_ram: MiB that the host's prompt cache may hold: with the requests before it decides ``cache_n``.
         inexact: why the answers may not have the reference's bits; None where they have.
     """
 
@@ -37,6 +38,7 @@ class Origin:
     ctx: int
     llama_threads: int
     cache_type: str
+    cache_ram: int
     inexact: str | None = None
 
 
@@ -53,7 +55,7 @@ def text_sha256(text: str) -> str:
 def receipt(
     origin: Origin,
     *,
-    request: bytes,
+    request_sha256: str,
     text: str,
     prompt_tokens: int,
     completion_tokens: int,
@@ -68,7 +70,7 @@ def receipt(
     """The receipt, members in their documented order; ``signed`` is false, and last.
 
     Args:
-        request: the body of the request as it came.
+        request_sha256: of the body of the request as it came.
         text: the answer as it was sent; of a stream what its events carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
@@ -86,13 +88,14 @@ def receipt(
         "ttft_ms": None if ttft_ms is None else round(ttft_ms, 3),
         "wall_ms": round(wall_ms, 3),
         "response_sha256": text_sha256(text),
-        "request_sha256": hashlib.sha256(request).hexdigest(),
+        "request_sha256": request_sha256,
         "pinned": origin.pinned,
         "reference": REFERENCE,
         **exactness(origin.inexact),
         "llama_threads": origin.llama_threads,
         "cache_type": origin.cache_type,
         "ctx": origin.ctx,
+        "cache_ram": origin.cache_ram,
         "cache_n": cache_n,
         "sampling": sampling,
         **({"reasoning_sha256": text_sha256(reasoning)} if reasoning else {}),

@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
+from bankml.core.json.faults import type_error
 from bankml.core.refusal import Refusal
 from bankml.core.sampling.numbers import INT32_MAX, in_limits, to_bool, to_int32
 from bankml.core.serve.constraint import read_schema_from
-from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed
-from bankml.core.serve.json_reader import type_error
+from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed, too_long, too_many
 from bankml.core.serve.logprobs import MAX_PROBS
 from bankml.core.text.template_request import ChatRequest as Conversation
 from bankml.core.text.template_request import check_logprobs, read_request
 
 DEFAULT_PING_SECONDS = 30
+MAX_STOPS: Final = 1024
+MAX_STOP_LENGTH: Final = 1 << 16
+MAX_PATHS: Final = 1024
+_MOST: Final = {"samplers": 128, "logit_bias": 1 << 16, "chat_template_kwargs": 1024}
+"""Elements of what costs each token or each rendering something; llama-server has no such limits."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,14 @@ class ChatRequest(AnswerRequest):
     silent_prefill: bool
     include_usage: bool
 
+    def without_messages(self) -> Self:
+        """The request without what is needed no more once its prompt is made."""
+        return replace(self, conversation=replace(self.conversation, messages=[], tools=None, kwargs={}))
+
+    def without_schema(self) -> Self:
+        """The request without what is needed no more once its schema is a grammar."""
+        return replace(self, conversation=replace(self.conversation, json_schema=None))
+
 
 def read_chat(body: Any) -> ChatRequest:
     """The request in ``body``.
@@ -100,6 +113,9 @@ def read_shared(body: dict[str, Any]) -> dict[str, Any]:
     Raises:
         Refusal: one of them has a wrong type or value.
     """
+    for name, most in _MOST.items():
+        if isinstance(body.get(name), list | dict | str) and len(body[name]) > most:
+            raise too_many(name, len(body[name]), most)
     max_tokens = integer(body, ("n_predict", "max_completion_tokens", "max_tokens"), -1, -1)
     integer(body, ("n_cmpl", "n"), 1, 1, 1)
     return {
@@ -164,6 +180,8 @@ def _response_fields(body: dict[str, Any]) -> list[str]:
         return []
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise ignored_by_llama("response_fields", "Error: response_fields must be an array of strings", paths, "strings")
+    if len(paths) > MAX_PATHS:
+        raise too_many("response_fields", len(paths), MAX_PATHS)
     return paths
 
 
@@ -172,7 +190,7 @@ def _stop(body: dict[str, Any]) -> list[str]:
     if stop is None:
         return []
     if isinstance(stop, str):
-        return [stop]
+        return _within([stop])
     if not isinstance(stop, list):
         raise ignored_by_llama("stop", type_error("string", stop), stop, "a string or an array of strings")
     words = []
@@ -182,6 +200,14 @@ def _stop(body: dict[str, Any]) -> list[str]:
         if not isinstance(word, str):
             raise malformed("stop", type_error("string", word), word, "a string or an array of strings")
         words.append(word)
+    return _within(words)
+
+
+def _within(words: list[str]) -> list[str]:
+    if len(words) > MAX_STOPS:
+        raise too_many("stop", len(words), MAX_STOPS)
+    if sum(map(len, words)) > MAX_STOP_LENGTH:
+        raise too_long("stop", MAX_STOP_LENGTH)
     return words
 
 

@@ -89,6 +89,7 @@ class Resident:
             ctx=engine.n_ctx,
             llama_threads=self.llama_threads,
             cache_type=engine.model.cache.type,
+            cache_ram=engine.cache_ram,
             inexact=engine.inexact,
         )
 

@@ -9,14 +9,19 @@ import errno
 import math
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from bankml.core.refusal import Refusal
+from bankml.core.serve import memory
 from bankml.core.serve.app import create_app
+from bankml.core.serve.log import Log
 from bankml.core.serve.protocol import limited
 from bankml.core.serve.settings import MAX_HEADERS, MAX_LINE, STOP_SECONDS, Settings
 
@@ -24,23 +29,29 @@ if TYPE_CHECKING:
     from bankml.core.engine import Engine
 
 _BACKLOG = 128
+_SWITCH_SECONDS = 0.0005
+"""How long a thread that computes in Python keeps the interpreter while another waits for it."""
 
 
-def bound_socket(settings: Settings) -> socket.socket:
+def bound_socket(settings: Settings) -> tuple[socket.socket, Settings]:
     """A socket bound to the address, not listening yet: clients are refused by the kernel until it does.
+
+    Returns:
+        The socket, and the settings with the port that the system chose where they ask for port 0.
 
     Raises:
         Refusal: something else holds the address, or it is not this machine's.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol named: asyncio sends small writes at once only where it is.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((settings.host, settings.port))
     except OSError as error:
         bound.close()
         raise _cannot_listen(settings, error) from None
-    return bound
+    return bound, replace(settings, port=bound.getsockname()[1])
 
 
 def _cannot_listen(settings: Settings, error: OSError) -> Refusal:
@@ -104,9 +115,26 @@ def run(
     Raises:
         Refusal: another program listens on the address since.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    memory.settle()
     stopping = threading.Event()
-    config = uvicorn.Config(
-        create_app(engine, settings, reopen, stopping),
+    log = None if settings.quiet else Log()
+    try:
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        raise _cannot_listen(settings, error) from None
+    try:
+        server = _Server(configured(create_app(engine, settings, reopen, stopping, log), settings), stopping, ready)
+        asyncio.run(server.serve([bound]))
+    finally:
+        if log is not None:
+            log.close()
+
+
+def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """uvicorn with bankml's protocol, its limits and nothing else of its own."""
+    return uvicorn.Config(
+        app,
         http=limited(settings),
         ws="none",
         lifespan="on",
@@ -122,8 +150,3 @@ def run(
         backlog=_BACKLOG,
         h11_max_incomplete_event_size=(MAX_HEADERS + 2) * MAX_LINE,
     )
-    try:
-        bound.listen(_BACKLOG)
-    except OSError as error:
-        raise _cannot_listen(settings, error) from None
-    asyncio.run(_Server(config, stopping, ready).serve([bound]))

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
 DEFAULT_LISTEN = "127.0.0.1:18093"
 MAX_BODY = 16 << 20
+MAX_BODIES = 64 << 20
+"""Bytes of bodies that are received or read at once; further ones wait in the network."""
 MAX_CONNECTIONS = 32
 MAX_LINE = 16 << 10
 MAX_HEADERS = 100
@@ -20,7 +23,9 @@ DRAIN_SECONDS = 0.2
 STOP_SECONDS = 3.0
 
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:]+)):(?P<port>\d{1,5})")
-_LOOPBACK_HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+_LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:]+)(?::\d{1,5})?")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,13 @@ class Settings:
     def address(self) -> str:
         """Host and port as a URL has them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def answers_to(self, header: str) -> bool:
+        """Whether a Host header names the loopback interface: a page under another name must not reach the server by it."""
+        if is_loopback_host(header):
+            return True
+        match = _HOST.fullmatch(header)
+        return match is not None and match[1].strip("[]").lower() == self.host.lower()
 
 
 def listen_address(text: str) -> tuple[str, int]:
@@ -86,6 +98,25 @@ def listen_address(text: str) -> tuple[str, int]:
     return host, port
 
 
+def origins(texts: Iterable[str]) -> frozenset[str]:
+    """The origins that ``--allow-origin`` names, several of them with commas between.
+
+    Raises:
+        Refusal: one of them is no origin that a browser sends (exit code 1).
+    """
+    found = frozenset(origin for text in texts for origin in text.split(",") if origin)
+    for origin in sorted(found):
+        if not _ORIGIN.fullmatch(origin):
+            raise Refusal(
+                "serve.origin",
+                "--allow-origin is not an origin",
+                found=origin[:100],
+                allowed="SCHEME://HOST or SCHEME://HOST:PORT in lower case, without a path",
+                exit_code=EXIT_OTHER,
+            )
+    return found
+
+
 def is_loopback_host(header: str) -> bool:
-    """Whether a Host header names the loopback interface: a page under another name must not reach the server through it."""
+    """Whether a Host header is one of the usual names of the loopback interface."""
     return _LOOPBACK_HOST.fullmatch(header) is not None

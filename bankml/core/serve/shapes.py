@@ -10,11 +10,12 @@ from __future__ import annotations
 import secrets
 import string
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from bankml import __version__
-from bankml.core.json_writer import dumps
+from bankml.core.json.writer import dump
 
 FINGERPRINT = f"b11192-bankml-{__version__}"
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -25,14 +26,14 @@ def new_id() -> str:
     return "chatcmpl-" + "".join(secrets.choice(_LETTERS) for _ in range(32))
 
 
-def dump(value: Any) -> bytes:
-    """A value as llama-server writes JSON: no spaces, UTF-8 as it is, null for a float that is not finite."""
-    return dumps(value, separators=(",", ":")).encode("utf-8")
-
-
 def event(value: Any) -> bytes:
     """A value as one server-sent event."""
     return b"data: " + dump(value) + b"\n\n"
+
+
+def events(values: Iterable[Any]) -> bytes:
+    """Several values as server-sent events, one after the other."""
+    return b"".join(map(event, values))
 
 
 DONE = b"data: [DONE]\n\n"

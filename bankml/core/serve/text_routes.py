@@ -6,16 +6,22 @@ Source: post_tokenize, post_detokenize, post_apply_template (tools/server/server
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import codecs
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
+from bankml.core.json.faults import server_error, type_error
+from bankml.core.json.writer import Joined
 from bankml.core.serve.fields import ignored_by_llama
-from bankml.core.serve.json_reader import server_error, type_error
 from bankml.core.serve.prompts import mixed, token_id
 from bankml.core.serve.request import as_object
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
     from bankml.core.text.tokenizer import Tokenizer
+
+_TOKENS: Final = 1 << 12
 
 
 def tokenize(engine: Engine, body: Any) -> dict[str, Any]:
@@ -32,7 +38,7 @@ def tokenize(engine: Engine, body: Any) -> dict[str, Any]:
     tokens = mixed(engine.tokenizer, body["content"], add_special, parse_special)
     if not with_pieces:
         return {"tokens": tokens}
-    return {"tokens": [{"id": token, "piece": _piece(engine.tokenizer, token)} for token in tokens]}
+    return {"tokens": ({"id": token, "piece": _piece(engine.tokenizer, token)} for token in tokens)}
 
 
 def detokenize(engine: Engine, body: Any) -> dict[str, Any]:
@@ -46,9 +52,19 @@ def detokenize(engine: Engine, body: Any) -> dict[str, Any]:
     tokens = body["tokens"]
     if not isinstance(tokens, list):
         raise server_error(type_error("array", tokens))
-    ids = [token_id(token) for token in tokens]
-    pieces = b"".join(_bytes(engine.tokenizer, token) for token in ids)
-    return {"content": pieces.decode("utf-8", "replace")}
+    ids = array("i", map(token_id, tokens))
+    tokens.clear()
+    for token in ids:
+        _bytes(engine.tokenizer, token)
+    return {"content": Joined(_text(engine.tokenizer, ids))}
+
+
+def _text(tokenizer: Tokenizer, ids: array[int]) -> Iterator[str]:
+    """The text of tokens, some at a time."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for start in range(0, len(ids), _TOKENS):
+        yield decoder.decode(tokenizer.join(ids[start : start + _TOKENS]))
+    yield decoder.decode(b"", final=True)
 
 
 def apply_template(engine: Engine, body: Any) -> dict[str, Any]:

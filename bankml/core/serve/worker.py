@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bankml.core.refusal import Refusal
 from bankml.core.serve.shapes import Counts
 
 if TYPE_CHECKING:
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Begun:
+class Started:
     """The answer's turn has come: the engine works on its prompt."""
 
 
 @dataclass(frozen=True)
-class Took:
+class Token:
     """A step, and what stood when it was made.
 
     Attributes:
@@ -36,10 +38,13 @@ class Took:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Finished:
     """The last event of an answer: its totals."""
 
     completion: Completion
+
+
+Event = Started | Token | Finished
 
 
 def counted(completion: Completion) -> Counts:
@@ -54,18 +59,19 @@ def counted(completion: Completion) -> Counts:
 
 
 class Gone(Exception):
-    """The client left before its answer's turn came."""
+    """The client left."""
 
 
 class Wanted:
-    """Whether an answer is still wanted: by its client, and by a server that is not stopping."""
+    """Whether the work for a request is still wanted: by its client, and by a server that is not stopping."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self._stopping = stopping
         self._gone = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
 
     def __call__(self) -> bool:
-        """True while there is someone to answer; read by the engine before each micro-batch and each token."""
+        """True while there is someone to answer; asked from any thread, by the engine before each micro-batch and token."""
         return not (self._gone.is_set() or self._stopping.is_set())
 
     @property
@@ -74,21 +80,45 @@ class Wanted:
         return self._gone.is_set()
 
     def leave(self) -> None:
-        """The client went away."""
+        """Note that the client went away; on the event loop."""
         self._gone.set()
+        for callback in [*self._callbacks]:
+            callback()
+
+    @contextmanager
+    def leaving(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call ``callback`` when the client leaves within the block."""
+        self._callbacks.append(callback)
+        if self.gone:
+            callback()
+        try:
+            yield
+        finally:
+            self._callbacks.remove(callback)
+
+    def reason(self) -> Exception:
+        """Why it is wanted no more."""
+        return Gone() if self.gone else stopping()
 
 
-async def answer(thread: Executor, start: Callable[[], Completion], wanted: Wanted) -> AsyncIterator[Begun | Took | Ended]:
+def stopping() -> Refusal:
+    """What a client hears whose answer a stopping server does not give."""
+    return Refusal("serve.stopping", "bankml serve is stopping", status=503, kind="unavailable_error")
+
+
+async def answer(thread: Executor, start: Callable[[], Completion], wanted: Wanted) -> AsyncIterator[Event]:
     """Run a completion in ``thread`` and yield its events as they come.
 
     Raises:
-        Gone: nobody wanted it any more when its turn came.
+        Gone: the client left before its turn came.
+        Refusal: the server was stopping when its turn came.
         Exception: whatever the engine raised; Refusals before the first step as well as after it.
     """
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[Begun | Took | Ended | BaseException] = asyncio.Queue()
+    queue: asyncio.Queue[Event | BaseException] = asyncio.Queue()
+    held = [start]
 
-    def put(item: Begun | Took | Ended | BaseException) -> None:
+    def put(item: Event | BaseException) -> None:
         # The loop may be gone when the server was stopped the hard way; nobody waits then.
         if not loop.is_closed():
             loop.call_soon_threadsafe(queue.put_nowait, item)
@@ -96,25 +126,38 @@ async def answer(thread: Executor, start: Callable[[], Completion], wanted: Want
     def work() -> None:
         try:
             if not wanted():
-                put(Gone())
+                put(wanted.reason())
                 return
-            completion = start()
-            put(Begun())
+            completion = held.pop()()
+            put(Started())
             for step in completion:
-                put(Took(step, completion.stop_word is not None, counted(completion)))
-            put(Ended(completion))
+                put(Token(step, completion.stop_word is not None, counted(completion)))
+            put(Finished(completion))
         except BaseException as error:
             put(error)
 
-    future = loop.run_in_executor(thread, work)
-    try:
-        while True:
-            item = await queue.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-            if isinstance(item, Ended):
-                return
-    finally:
-        wanted.leave()
-        await asyncio.shield(future)
+    future = thread.submit(work)
+
+    def drop() -> None:
+        if future.cancel():
+            held.clear()
+            queue.put_nowait(Gone())
+
+    finished = False
+    with wanted.leaving(drop):
+        try:
+            while not finished:
+                item = await queue.get()
+                if isinstance(item, BaseException):
+                    try:
+                        raise item
+                    finally:
+                        # Its traceback holds this frame: together they would keep all that led to the error.
+                        del item
+                finished = isinstance(item, Finished)
+                yield item
+        finally:
+            if not finished:
+                wanted.leave()
+            if not future.cancelled():
+                await asyncio.shield(asyncio.wrap_future(future))

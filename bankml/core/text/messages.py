@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bankml.core.json.writer import excerpt
 from bankml.core.refusal import Refusal
 
 _MEDIA = {
@@ -216,9 +217,9 @@ def parse(messages: list[Any]) -> list[Message]:
 
 def _parse(message: Any) -> Message:
     if not isinstance(message, dict):
-        raise JsonError(f"Expected 'message' to be an object, got {dump(message)}")
+        raise JsonError(f"Expected 'message' to be an object, got {excerpt(message)}")
     if "role" not in message:
-        raise JsonError(f"Missing 'role' in message: {dump(message)}")
+        raise JsonError(f"Missing 'role' in message: {excerpt(message)}")
     parsed = Message(as_string(message["role"]))
     content = message.get("content")
     if isinstance(content, str):
@@ -235,14 +236,14 @@ def _parse(message: Any) -> Message:
 
 def _parse_call(call: Any) -> ToolCall:
     if not has(call, "type"):
-        raise JsonError(f"Missing tool call type: {dump(call)}")
+        raise JsonError(f"Missing tool call type: {excerpt(call)}")
     if call["type"] != "function":
-        raise JsonError(f"Unsupported tool call type: {dump(call)}")
+        raise JsonError(f"Unsupported tool call type: {excerpt(call)}")
     if "function" not in call:
-        raise JsonError(f"Missing tool call function: {dump(call)}")
+        raise JsonError(f"Missing tool call function: {excerpt(call)}")
     function = call["function"]
     if not has(function, "name"):
-        raise JsonError(f"Missing tool call name: {dump(call)}")
+        raise JsonError(f"Missing tool call name: {excerpt(call)}")
     parsed = ToolCall(as_string(function["name"]))
     arguments = at(function, "arguments")
     parsed.arguments = arguments if isinstance(arguments, str) else dump(arguments)
@@ -262,23 +263,22 @@ def parse_tools(tools: Any) -> list[dict[str, Any]] | None:
     try:
         return [_parse_tool(tool) for tool in _list_of_tools(tools)] or None
     except JsonError as error:
-        listing = json.dumps(tools, ensure_ascii=False, indent=2)
-        raise failed(f"Failed to parse tools: {error}; tools = {listing}", "/tools") from None
+        raise failed(f"Failed to parse tools: {error}; tools = {excerpt(tools, indent=2)}", "/tools") from None
 
 
 def _list_of_tools(tools: Any) -> list[Any]:
     if not isinstance(tools, list):
-        raise JsonError(f"Expected 'tools' to be an array, got {dump(tools)}")
+        raise JsonError(f"Expected 'tools' to be an array, got {excerpt(tools)}")
     return tools
 
 
 def _parse_tool(tool: Any) -> dict[str, Any]:
     if not has(tool, "type"):
-        raise JsonError(f"Missing tool type: {dump(tool)}")
+        raise JsonError(f"Missing tool type: {excerpt(tool)}")
     if tool["type"] != "function":
-        raise JsonError(f"Unsupported tool type: {dump(tool)}")
+        raise JsonError(f"Unsupported tool type: {excerpt(tool)}")
     if "function" not in tool:
-        raise JsonError(f"Missing tool function: {dump(tool)}")
+        raise JsonError(f"Missing tool function: {excerpt(tool)}")
     function = tool["function"]
     name = as_string(at(function, "name"))
     described = {

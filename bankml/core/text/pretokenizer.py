@@ -5,19 +5,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 
 from bankml.core.refusal import Refusal
 from bankml.core.text.pretokenizer_classes import collapse, collapse_han, compile_collapsed, compile_wide, widen
 from bankml.core.text.pretokenizer_patterns import HAN, PRE, STEPS, UNPLAYED, Pre
 
-Cut = Callable[[str, list[int]], list[int]]
-"""Refines a cutting: takes the text and the ends of its pieces, returns the ends of the finer pieces."""
+
+class Forms:
+    """A text in the forms that patterns run on, each made when it is first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def classes(self) -> bytes:
+        """One byte per code point."""
+        return collapse(self.text)
+
+    @cached_property
+    def han_classes(self) -> bytes:
+        """The same with Chinese characters apart."""
+        return collapse_han(self.text)
+
+    @cached_property
+    def wide(self) -> str:
+        """The text with its white space in ASCII."""
+        return widen(self.text)
 
 
-def _matches(pattern: re.Pattern[str] | re.Pattern[bytes], text: str | bytes, ends: list[int]) -> list[int]:
+Cut = Callable[[Forms, Iterator[int]], Iterator[int]]
+"""Refines a cutting: takes a text and the ends of its pieces, yields the ends of the finer pieces."""
+
+
+def _matches(pattern: re.Pattern[str] | re.Pattern[bytes], text: str | bytes, ends: Iterator[int]) -> Iterator[int]:
     """Cut each piece into the pattern's matches and what lies between them; a piece is the whole world to the pattern."""
-    cuts: list[int] = []
     start = 0
     for end in ends:
         last = start
@@ -25,35 +47,33 @@ def _matches(pattern: re.Pattern[str] | re.Pattern[bytes], text: str | bytes, en
         for match in spans:
             first, stop = match.span()
             if first > last:
-                cuts.append(first)
+                yield first
             if stop > first:
-                cuts.append(stop)
+                yield stop
             last = stop
         if last < end:
-            cuts.append(end)
+            yield end
         start = end
-    return cuts
 
 
 _NUMBERS = compile_collapsed(r"[\p{N}]+")
 
 
-def _digit_groups(text: str, ends: list[int]) -> list[int]:
+def _digit_groups(forms: Forms, ends: Iterator[int]) -> Iterator[int]:
     """Cut numbers into threes from the right. The text before a number stays with the number's first group.
 
     Source: unicode_regex_split_custom_afmoe, src/unicode.cpp.
     """
-    classes = collapse(text)
-    cuts: list[int] = []
-    start = 0
+    start = last = 0
     for end in ends:
-        for match in _NUMBERS.finditer(classes, start, end):
+        for match in _NUMBERS.finditer(forms.classes, start, end):
             first, stop = match.span()
-            cuts.extend(range(first + ((stop - first) % 3 or 3), stop + 1, 3))
-        if not cuts or cuts[-1] < end:
-            cuts.append(end)
+            for last in range(first + ((stop - first) % 3 or 3), stop + 1, 3):
+                yield last
+        if last < end:
+            last = end
+            yield end
         start = end
-    return cuts
 
 
 @cache
@@ -61,12 +81,12 @@ def _han() -> re.Pattern[bytes]:
     return compile_collapsed(HAN)
 
 
-def _han_words(text: str, ends: list[int]) -> list[int]:
+def _han_words(forms: Forms, ends: Iterator[int]) -> Iterator[int]:
     """Kimi K2's words: Chinese characters apart from all other letters.
 
     Source: unicode_regex_split_custom_kimi_k2, src/unicode.cpp.
     """
-    return _matches(_han(), collapse_han(text), ends)
+    return _matches(_han(), forms.han_classes, ends)
 
 
 _CUTTERS: dict[str, Cut] = {"#digit-groups": _digit_groups, "#han": _han_words}
@@ -77,9 +97,9 @@ def _cut(step: str) -> Cut:
         return _CUTTERS[step]
     if r"\p{" in step:
         collapsed = compile_collapsed(step)
-        return lambda text, ends: _matches(collapsed, collapse(text), ends)
+        return lambda forms, ends: _matches(collapsed, forms.classes, ends)
     wide = compile_wide(step)
-    return lambda text, ends: _matches(wide, widen(text), ends)
+    return lambda forms, ends: _matches(wide, forms.wide, ends)
 
 
 @cache
@@ -122,21 +142,20 @@ class Pretokenizer:
         self.pre = lookup(name)
         self._cuts = _cuts(self.pre.steps)
 
-    def ends(self, text: str) -> list[int]:
+    def ends(self, text: str) -> Iterator[int]:
         """Where each word of ``text`` ends, in code points; the last end is the length.
 
         Source: unicode_regex_split, src/unicode.cpp.
         """
-        ends = [len(text)] if text else []
+        forms = Forms(text)
+        ends = iter([len(text)] if text else [])
         for cut in self._cuts:
-            ends = cut(text, ends)
+            ends = cut(forms, ends)
         return ends
 
-    def words(self, text: str) -> list[str]:
+    def words(self, text: str) -> Iterator[str]:
         """The words of ``text`` in order; joined they give it back."""
         start = 0
-        words = []
         for end in self.ends(text):
-            words.append(text[start:end])
+            yield text[start:end]
             start = end
-        return words

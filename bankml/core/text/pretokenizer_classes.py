@@ -7,6 +7,7 @@ import re
 from functools import cache
 from typing import Final
 
+_PART: Final = 1 << 16
 LETTER: Final = 0xD2
 HAN_LETTER: Final = 0xD6
 HAN_OTHER: Final = 0xD7
@@ -62,17 +63,25 @@ def collapse(text: str) -> bytes:
 
     Source: unicode_regex_split, src/unicode.cpp.
     """
-    return text.encode() if text.isascii() else bytes(map(_table().__getitem__, map(ord, text)))
+    return text.encode() if text.isascii() else _classes(text, _table())
 
 
 def collapse_han(text: str) -> bytes:
     """As :func:`collapse`, with Chinese characters in two classes of their own, by whether they are letters."""
-    return text.encode() if text.isascii() else bytes(map(_han_table().__getitem__, map(ord, text)))
+    return text.encode() if text.isascii() else _classes(text, _han_table())
+
+
+def _classes(text: str, table: bytes) -> bytes:
+    # Part by part: one long call would keep all other threads waiting.
+    parts = [bytes(map(table.__getitem__, map(ord, text[at : at + _PART]))) for at in range(0, len(text), _PART)]
+    return b"".join(parts)
 
 
 def widen(text: str) -> str:
     """The text with every non-ASCII white space as a vertical tab: what patterns without categories run on."""
-    return text if text.isascii() else _spaces().sub("\x0b", text)
+    if text.isascii():
+        return text
+    return "".join([_spaces().sub("\x0b", text[at : at + _PART]) for at in range(0, len(text), _PART)])
 
 
 def compile_collapsed(pattern: str) -> re.Pattern[bytes]:

@@ -24,7 +24,7 @@ from bankml.core.text.messages import Message, fit_content, merge_system, parse_
 from bankml.core.text.template_analysis import calls_are_readable, common_prefix
 from bankml.core.text.template_formats import Draft, Format, find_format
 from bankml.core.text.template_request import ChatRequest, check_logprobs, read_request
-from bankml.core.text.template_special import Ends, ends_of
+from bankml.core.text.template_special import Ends, ends_of, own_template, tool_template
 from bankml.core.text.template_style import Style, find_style, named_style
 
 if TYPE_CHECKING:
@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 
 Messages = list[dict[str, Any]]
 
-# For a model without a template of its own.
-CHATML = (
-    "{%- for message in messages -%}\n"
-    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}\n"
-    "{%- endfor -%}\n"
-    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
-)
+# For a model without a template of its own. Clients read it in /props, so it is the reference's to the byte: its line ends
+# stand inside the quotes as they are, not as escapes.
+CHATML = """\
+{%- for message in messages -%}
+  {{- '<|im_start|>' + message.role + '
+' + message.content + '<|im_end|>
+' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+  {{- '<|im_start|>assistant
+' -}}
+{%- endif -%}"""
 # Two checks that some templates make on their input, and that the reference takes out of their source.
 _SOFTENED = (
     (
@@ -164,15 +169,14 @@ class ChatTemplate:
             Refusal: as the class does; or the vocabulary is malformed.
         """
         ends = ends_of(gguf, tokenizer)
-        own = gguf.get("tokenizer.chat_template", "")
-        tools = gguf.get("tokenizer.chat_template.tool_use")
+        tools = tool_template(gguf) if source is None else None
         return cls(
-            source if source is not None else (own if isinstance(own, str) else ""),
+            source if source is not None else own_template(gguf) or "",
             ends.bos,
             ends.eos,
             add_bos=ends.add_bos,
             add_eos=ends.add_eos,
-            tool_source=tools if source is None and isinstance(tools, str) else None,
+            tool_source=tools,
             now=now,
         )
 

@@ -6,10 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bankml.core.gguf.text_values import as_text
+
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.text.tokenizer import Tokenizer
 
+_MISTRAL_LAYERS = 40
 # For vocabularies that bankml cannot cut text with but whose template it can run: ids and flags when the file is silent.
 _SENTENCE_PIECE = {"llama": (1, 2, True, False), "t5": (None, 1, False, True)}
 
@@ -28,6 +31,24 @@ class Ends:
         if self.add_bos:
             text = text.removeprefix(self.bos)
         return text.removesuffix(self.eos) if self.add_eos else text
+
+
+def own_template(gguf: GgufFile) -> str | None:
+    """The template that the file brings along; None where it has none. Any scalar counts as its text, as in the reference.
+
+    Source: llama_model_chat_template, src/llama-model.cpp.
+    """
+    own = as_text(gguf.get("tokenizer.chat_template"))
+    if own is None and gguf.get("tokenizer.ggml.pre") == "tekken":
+        layers = gguf.get(f"{gguf.get('general.architecture')}.block_count")
+        # The name of a template that the reference had before templates were programs; it is printed as it stands.
+        return "mistral-v7-tekken" if layers == _MISTRAL_LAYERS else None
+    return own
+
+
+def tool_template(gguf: GgufFile) -> str | None:
+    """The file's template for requests with tools."""
+    return as_text(gguf.get("tokenizer.chat_template.tool_use"))
 
 
 def ends_of(gguf: GgufFile, tokenizer: Tokenizer | None = None) -> Ends:

@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
+from bankml.core.abandon import go_on
 from bankml.core.refusal import Refusal
 from bankml.core.text.bpe import Merges, fallback, spell
 from bankml.core.text.pretokenizer import Pretokenizer
+from bankml.core.text.special_spans import TEXT, cut_out
 from bankml.core.text.utf8 import decode_lenient
 from bankml.core.text.vocab import Vocab
-from bankml.core.text.vocab_special import CONTROL, LSTRIP, RSTRIP, UNKNOWN
+from bankml.core.text.vocab_special import CONTROL, UNKNOWN
 
 if TYPE_CHECKING:
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.text.bpe_table import MergeTable
 
-_SPACE: Final = " \t\n\v\f\r"
+MAX_WORD: Final = 1 << 20
+"""Bytes of the longest stretch that merging takes; it needs forty times as many."""
 _CACHED_LENGTH: Final = 64
 _CACHED_WORDS: Final = 1 << 16
-# Characters from which the native merging pays for its own table.
+# Characters from which the native merging pays for its own table, and of which a batch has at least twice as many.
 _NATIVE_LENGTH: Final = 1 << 17
+_BATCH: Final = 2 * _NATIVE_LENGTH
 
 _CLEAN_UPS: Final = (
     (re.compile(rb" (?=[?!.,])"), b""),
@@ -84,6 +90,16 @@ class Tokenizer:
         """Whether ``add_special`` puts :attr:`eos` after a text."""
         return self.vocab.add_eos
 
+    def require_ends(self) -> None:
+        """Refuse a vocabulary that adds a token which it does not have: llama-server stops at the first prompt.
+
+        Raises:
+            Refusal: ``text.add-special``.
+        """
+        for role, added in (("bos", self.vocab.add_bos), ("eos", self.vocab.add_eos)):
+            if added:
+                self._added(role)
+
     def token_text(self, token: int) -> str:
         """The token as the vocabulary spells it."""
         return self.vocab.tokens[self._checked(token)]
@@ -101,19 +117,33 @@ class Tokenizer:
             parse_special: take the text of control tokens for these tokens. User-defined tokens are always taken.
 
         Raises:
-            Refusal: ``add_special`` asks for a token that the file does not have, or the bytes are not readable.
+            Refusal: ``add_special`` asks for a token that the file does not have, the bytes are not readable, or a word is
+                longer than 1 MiB.
+            Abandoned: nobody wants the ids any more.
 
         Source: llama_vocab::impl::tokenize, src/llama-vocab.cpp.
         """
-        ids = [self._added("bos")] if add_special and self.vocab.add_bos else []
-        for fragment in self._fragments(text, parse_special):
-            if isinstance(fragment, int):
-                ids.append(fragment)
-            else:
-                self._encode_text(fragment, ids)
-        if add_special and self.vocab.add_eos:
-            ids.append(self._added("eos"))
+        return [*chain.from_iterable(self.batches(text, add_special, parse_special))]
+
+    def encode_compactly(self, text: str | bytes, add_special: bool = True, parse_special: bool = True) -> array[int]:
+        """As :meth:`encode`, four bytes an id: for texts of any length."""
+        ids = array("i")
+        for batch in self.batches(text, add_special, parse_special):
+            ids.extend(batch)
         return ids
+
+    def batches(self, text: str | bytes, add_special: bool, parse_special: bool) -> Iterator[list[int]]:
+        """The ids of :meth:`encode`, some at a time, so that a long text takes little memory beside them."""
+        if add_special and self.vocab.add_bos:
+            yield [self._added("bos")]
+        for part in self._parts(text, parse_special):
+            go_on()
+            if isinstance(part, int):
+                yield [part]
+            else:
+                yield from self._text_batches(part)
+        if add_special and self.vocab.add_eos:
+            yield [self._added("eos")]
 
     def piece(self, token: int, special: bool = False) -> bytes:
         """The bytes of one token; those of a control or unknown token only with ``special``.
@@ -176,78 +206,100 @@ class Tokenizer:
             )
         return self.vocab.roles[role]
 
-    def _fragments(self, text: str | bytes, parse_special: bool) -> list[str | int]:
+    def _parts(self, text: str | bytes, parse_special: bool) -> Iterator[str | int]:
         """Special tokens and the text between them.
 
         Text that is not UTF-8 is cut as bytes: what a special token is made of may stand anywhere in it.
         """
-        if not text:
-            return []
-        if isinstance(text, bytes):
-            try:
-                return self._partition(text.decode("utf-8"), parse_special, "utf-8")
-            except UnicodeDecodeError:
-                # As latin-1, one character is one byte, and the tokens are looked for as their bytes.
-                cut = self._partition(text.decode("latin-1"), parse_special, "latin-1")
-                return [part if isinstance(part, int) else decode_lenient(part.encode("latin-1")) for part in cut]
-        return self._partition(text, parse_special, "utf-8")
+        if not isinstance(text, bytes):
+            yield from self._partition(text, parse_special, "utf-8")
+            return
+        try:
+            decoded = text.decode("utf-8")
+        except UnicodeDecodeError:
+            # As latin-1, one character is one byte, and the tokens are looked for as their bytes.
+            for part in self._partition(text.decode("latin-1"), parse_special, "latin-1"):
+                yield part if isinstance(part, int) else decode_lenient(part.encode("latin-1"))
+        else:
+            yield from self._partition(decoded, parse_special, "utf-8")
 
-    def _partition(self, text: str, parse_special: bool, encoding: str) -> list[str | int]:
+    def _partition(self, text: str, parse_special: bool, encoding: str) -> Iterator[str | int]:
         """Cut out the special tokens, one token after the other, each wherever it still stands.
 
         Source: llama_vocab::impl::tokenizer_st_partition, src/llama-vocab.cpp.
         """
-        parts: list[str | int] = [text]
+        spans = array("q", [0, len(text), TEXT] if text else [])
         attributes = self.vocab.attributes
         for token in self.vocab.specials:
             if not parse_special and attributes[token] & (CONTROL | UNKNOWN):
                 continue
             wanted = self.vocab.tokens[token].encode().decode(encoding)
-            if wanted not in text:
-                continue
-            finer: list[str | int] = []
-            for part in parts:
-                if isinstance(part, int) or wanted not in part:
-                    finer.append(part)
-                else:
-                    finer.extend(_cut_out(part, wanted, token, attributes[token]))
-            parts = finer
-        return parts
+            if wanted in text:
+                spans = cut_out(text, spans, wanted, token, attributes[token])
+            go_on()
+        for at in range(0, len(spans), 3):
+            start, end, token = spans[at : at + 3]
+            yield text[start:end] if token == TEXT else token
 
-    def _encode_text(self, text: str, ids: list[int]) -> None:
-        words = self._pretokenizer.words(text)
-        known = self._known(words) if len(text) >= _NATIVE_LENGTH else self._words
+    def _text_batches(self, text: str) -> Iterator[list[int]]:
+        words: list[str] = []
+        size = 0
+        for word in self._pretokenizer.words(text):
+            words.append(word)
+            size += len(word)
+            if size >= _BATCH:
+                yield self._encode_words(words, size)
+                words.clear()
+                size = 0
+                go_on()
+        yield self._encode_words(words, size)
+
+    def _encode_words(self, words: list[str], size: int) -> list[int]:
+        ids: list[int] = []
+        merged = self._merged(words) if size >= _NATIVE_LENGTH else {}
+        known = self._words
         for word in words:
             tokens = known.get(word)
             if tokens is None:
-                tokens = self._encode_word(word)
+                tokens = merged.get(word)
+                if tokens is None:
+                    tokens = self._encode_word(word)
                 if len(word) <= _CACHED_LENGTH:
                     if len(known) >= _CACHED_WORDS:
                         known.clear()
                     known[word] = tokens
             ids += tokens
+        return ids
 
-    def _known(self, words: list[str]) -> dict[str, list[int]]:
-        """A cache for one long text: words that would take long one by one are all merged in one native call."""
+    def _merged(self, words: list[str]) -> dict[str, list[int]]:
+        """The unknown words of a batch, where they would take long one by one: all merged in one native call."""
         missing = [word for word in dict.fromkeys(words) if word not in self._words]
         if sum(map(len, missing)) < _NATIVE_LENGTH:
-            return self._words
-        known = dict(self._words)
+            return {}
+        merged: dict[str, list[int]] = {}
         if self.vocab.pre.ignore_merges:
             whole = {word: self.vocab.ids.get(spell(word)) for word in missing}
-            known.update({word: [token] for word, token in whole.items() if token is not None})
-            missing = [word for word in missing if word not in known]
+            merged = {word: [token] for word, token in whole.items() if token is not None}
+            missing = [word for word in missing if word not in merged]
+        spelled = [word.encode("utf-8", "surrogatepass") for word in missing]
+        longest = max(map(len, spelled), default=0)
+        if longest > MAX_WORD:
+            raise Refusal(
+                "text.word",
+                "the text has a stretch without a break that is too long to be merged into tokens",
+                found=f"{longest} bytes",
+                allowed=f"at most {MAX_WORD} bytes",
+            )
         try:
             if self._table is None:
                 from bankml.core.text.bpe_table import MergeTable
 
                 self._table = MergeTable(self.vocab.merges, self.vocab.ids)
-            merged = self._table.apply([word.encode("utf-8", "surrogatepass") for word in missing])
+            merged.update(zip(missing, self._table.apply(spelled), strict=True))
         except RuntimeError:
             # The kernels do not run on this processor: word by word the tokens are the same.
-            return self._words
-        known.update(zip(missing, merged, strict=True))
-        return known
+            return {}
+        return merged
 
     def _encode_word(self, word: str) -> list[int]:
         ids = self.vocab.ids
@@ -262,19 +314,3 @@ class Tokenizer:
             else:
                 found.append(token)
         return found
-
-
-def _cut_out(text: str, wanted: str, token: int, attributes: int) -> Iterable[str | int]:
-    start = 0
-    while (place := text.find(wanted, start)) >= 0:
-        left = text[start:place]
-        if attributes & LSTRIP:
-            left = left.rstrip(_SPACE)
-        if left:
-            yield left
-        yield token
-        start = place + len(wanted)
-        if attributes & RSTRIP:
-            start = len(text) - len(text[start:].lstrip(_SPACE))
-    if start < len(text):
-        yield text[start:]

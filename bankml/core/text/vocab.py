@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from bankml.core.gguf.header import short
+from bankml.core.gguf.split import split_refusal
 from bankml.core.refusal import Refusal
 from bankml.core.text.bpe import CHAR_BYTES
 from bankml.core.text.pretokenizer import lookup
@@ -53,7 +54,7 @@ class Vocab:
             given = value(name)
             return default if given is None else bool(given)
 
-        _check_model(value("model"))
+        _check_model(gguf)
         self.pre_name: str = value("pre") or ""
         self.pre = lookup(value("pre"))
         self.merges: list[str] = self._merges(value("merges"))
@@ -120,13 +121,17 @@ class Vocab:
                     )
 
 
-def _check_model(model: str | None) -> None:
+def _check_model(gguf: GgufFile) -> None:
+    model = gguf.get(_PREFIX + "model")
+    part = split_refusal(gguf.header)
+    if model is None and part is not None:
+        raise part
     if model != MODEL:
         raise Refusal(
             "text.model",
             "a tokenizer that is not byte-level BPE",
             where=_PREFIX + "model",
-            found="nothing" if model is None else model,
+            found="nothing" if model is None else str(model),
             allowed=MODEL,
         )
 

@@ -28,6 +28,7 @@ OPTIONS: Options = declared(
     ctx=Option(POSITIVE),
     threads=Option(POSITIVE, 3),
     cache_type=Option(choice("f16", "q8_0"), "f16"),
+    cache_ram=Option(POSITIVE),
 )
 """Of every kind that records a script: how many of its steps are asked, and what the server is started with."""
 
@@ -40,12 +41,21 @@ def record_script(script: list[Step], model: Path | None, reference: Reference, 
     """
     if model is None:
         raise Refusal("oracle.model", "this kind of oracle needs a model")
-    ctx, threads, cache_type = options["ctx"] or DEFAULT_CTX, options["threads"], options["cache_type"]
-    with reference.server(model, ctx=ctx, threads=threads, extra=cache_arguments(cache_type)) as server:
+    ctx, threads, cache_type, cache_ram = (
+        options["ctx"] or DEFAULT_CTX,
+        options["threads"],
+        options["cache_type"],
+        options["cache_ram"],
+    )
+    extra = cache_arguments(cache_type)
+    if cache_ram is not None:
+        extra += ["--cache-ram", str(cache_ram)]
+    with reference.server(model, ctx=ctx, threads=threads, extra=extra) as server:
         return {
             "ctx": ctx,
             "threads": threads,
             "cache_type": cache_type,
+            **({} if cache_ram is None else {"cache_ram": cache_ram}),
             "steps": [{**step, "answer": _ask(server, step)} for step in script[: options["first"]]],
         }
 
@@ -64,10 +74,12 @@ def compare_script(body: dict[str, Any], model: Path | None) -> Tally:
     if model is None:
         raise Refusal("oracle.model", "the recorded model is not on this machine", hint="`bankml pull` fetches the default one")
     from bankml.core.engine import Engine
+    from bankml.core.engine.prompt_cache import DEFAULT_MIB
 
     tally = Tally()
     cache_type = body.get("cache_type", "f16")
-    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type)
+    cache_ram = body.get("cache_ram", DEFAULT_MIB)
+    engine = Engine.open(model, n_ctx=body["ctx"], llama_threads=body["threads"], cache_type=cache_type, cache_ram=cache_ram)
     try:
         for number, step in enumerate(body["steps"]):
             _hold(engine, step, f"step {number}", tally)

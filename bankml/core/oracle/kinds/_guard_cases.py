@@ -23,7 +23,8 @@ class Case(NamedTuple):
     code: str | None = None
     offset: int | None = None
     reads: str = "header"
-    """``header``: the form; ``data``: the form and the tensor data; ``model``: a whole model is loaded."""
+    """``header``: the form; ``data``: the form and the tensor data; ``model``: a whole model is loaded; ``server``: by
+    llama-server, which then answers a prompt."""
     stricter: bool = False
     """The guard refuses on purpose what the reference reads."""
 

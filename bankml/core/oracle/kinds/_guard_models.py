@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -178,6 +179,72 @@ def type_cases() -> Iterator[Case]:
     yield _list("tokenizer.ggml.token_type", I32, [1] * 7, "gguf.vocabulary", 4)
     yield _list("tokenizer.ggml.scores", I32, [0] * 8, None)
     yield _list("tokenizer.ggml.token_type", I32, [1] * 9, None)
+
+
+def extra_cases() -> Iterator[Case]:
+    """Keys that belong together, and keys that b11192 reads only beside others."""
+    names = "general.tensor_extra.name", array("general.tensor_extra.name", STRING, ["blk.0.ffn_up.weight", "x"])
+    key = "general.tensor_extra.prec_a4"
+    behind = _place("k") - len("k") - 8 - 4 + len(names[1])
+    for values, code in (([True, False], None), ([True], "gguf.tensor-extra"), ([True] * 3, "gguf.tensor-extra")):
+        changed = dict([names, (key, array(key, BOOL, values))])
+        offset = behind + 8 + len(key) + 4 if code else None
+        yield Case(f"{len(values)} precisions for 2 tensors", tiny_model(changed), code, offset, "model")
+    yield Case("no precisions for 2 tensors", tiny_model(dict([names])), "gguf.tensor-extra", _place(names[0]), "model")
+    yield _list(key, U8, [1, 0], None)
+    yield _case("general.tensor_extra.name", STRING, "blk.0.ffn_up.weight", None)
+    yield _list("general.tensor_extra.name", U8, [1], "gguf.key-type", -4)
+    for name in ("attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"):
+        yield _case(f"llama.{name}", U32, 4, None)
+        yield _case(f"llama.{name}", I32, 4, "gguf.key-type", -4)
+    yield _case("llama.rope.scaling.alpha", F32, 2.0, None)
+    yield _case("llama.rope.scaling.alpha", F64, 2.0, "gguf.key-type", -4)
+    yield _list("llama.classifier.output_labels", STRING, ["a", "b"], None)
+    yield _list("llama.classifier.output_labels", U32, [1], "gguf.key-type", -4)
+    yield _case("llama.classifier.output_labels", U32, 1, None)
+    yield _case("llama.vocab_size", F32, 8.0, "gguf.key-type", -4)
+    scaled = {"llama.rope.scaling.factor": pair("llama.rope.scaling.factor", F32, 2.0)}
+    hidden = {**scaled, "llama.rope.scale_linear": pair("llama.rope.scale_linear", U32, 2)}
+    yield Case("an older factor of another type, hidden", tiny_model(hidden), None, None, "model")
+    yield _case("llama.rope.scale_linear", U32, 2, "gguf.key-type", -4)
+    yield _case("tokenizer.ggml.precompiled_charsmap", STRING, "x", None)
+
+
+def server_cases() -> Iterator[Case]:
+    """What llama-server stops on after its library has loaded the file: at the start, or at the first prompt."""
+
+    def served(key: str, kind: int, value: object, code: str | None) -> Case:
+        return _case(key, kind, value, code)._replace(reads="server")
+
+    yield Case("tiny model, served", tiny_model(), reads="server")
+    for context in (0, 1 << 31, (1 << 32) - 1):
+        yield served("llama.context_length", U32, context, "gguf.context-length")
+    for context in (1, (1 << 31) - 1):
+        yield served("llama.context_length", U32, context, None)
+    sampling = "general.sampling."
+    for penalty in (0.0, -1.0, 4e-7, math.inf, math.nan):
+        yield served(f"{sampling}penalty_repeat", F32, penalty, "gguf.sampling")
+    for penalty in (1e-40, 1e39):
+        yield served(f"{sampling}penalty_repeat", F64, penalty, "gguf.sampling")
+    for text, code in (
+        ("0x0p1", "gguf.sampling"),
+        ("-1x", "gguf.sampling"),
+        ("x0", None),
+        ("1e-38", None),
+        ("1e-39", "gguf.sampling"),
+    ):
+        yield served(f"{sampling}penalty_repeat", STRING, text, code)
+    for penalty in (6e-7, 3e38):
+        yield served(f"{sampling}penalty_repeat", F32, penalty, None)
+    for mirostat, code in ((-1, "gguf.sampling"), (0, None), (2, None), (3, "gguf.sampling")):
+        yield served(f"{sampling}mirostat", I32, mirostat, code)
+    yield served(f"{sampling}mirostat", U64, (1 << 32) + 1, None)
+    yield served(f"{sampling}mirostat", F32, 2.9, None)
+    yield served(f"{sampling}mirostat", BOOL, True, None)
+    for name in ("top_k", "penalty_last_n"):
+        yield served(f"{sampling}{name}", I32, -5, None)
+    for name in ("temp", "top_p", "min_p", "xtc_probability", "mirostat_tau", "mirostat_eta"):
+        yield served(f"{sampling}{name}", F32, math.nan, None)
 
 
 def _data_start(changes: dict[str, bytes], alignment: int) -> int:

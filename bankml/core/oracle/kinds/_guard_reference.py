@@ -80,7 +80,6 @@ def _ask(opens: Callable[[], bool]) -> dict[str, str]:
 
 def main(directory: str) -> None:
     """Answer the lines of stdin."""
-    os.environ["GGML_NO_BACKTRACE"] = "1"
     reference = Reference(Path(directory))
     base, llama = reference.library("ggml-base"), reference.library("llama")
     llama.llama_backend_init()

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from bankml.core.exact import stream
 from bankml.core.gguf import types
 from bankml.core.gguf.types import TYPE_IDS
 from bankml.core.gguf.writer import Pair, Tensor, write_gguf
 from bankml.core.model.architectures import ARCHITECTURES
-from bankml.core.oracle.kinds import _stream
 
 CONTEXT = 1024
 
@@ -131,14 +131,14 @@ def _scales(matrix: str) -> Iterator[tuple[str, tuple[int, ...]]]:
 def _tensor(shape: Shape, number: int, name: str, dims: tuple[int, ...]) -> Tensor:
     seed = 5000 + number
     if len(dims) == 1:
-        values = _stream.plain(dims[0], seed) / np.float32(16)
+        values = stream.plain(dims[0], seed) / np.float32(16)
         if name == "rope_freqs.weight":
             values = np.float32(1) + np.arange(dims[0], dtype=np.float32) / np.float32(8)
         elif name.endswith(("norm.weight", "scale")):
             values = values + np.float32(1)
         return Tensor(name, dims, TYPE_IDS["F32"], values)
     type_name = shape.types[number % len(shape.types)]
-    data = _stream.weights(type_name, dims[1], dims[0], seed, edges=False, power=_POWERS[type_name])
+    data = stream.weights(type_name, dims[1], dims[0], seed, edges=False, power=_POWERS[type_name])
     return Tensor(name, dims, TYPE_IDS[type_name], data)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact import stream
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds import _stream
 from bankml.core.oracle.options import NUMBER, ROWS, Option, Options, declared
 
 if TYPE_CHECKING:
@@ -45,24 +45,26 @@ class Attention:
 
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """One graph for each case."""
-        from bankml.core.oracle.kinds._ggml import Ggml
+        from bankml.core.oracle.kinds._ggml import F16, Ggml
 
         ggml = Ggml(reference)
         found = []
         for case in cases(options["seed"], options["shapes"]):
-            rows = _stream.row_digests(_there(ggml, case, *_inputs(case)))
-            found.append({**case, "answer": rows})
+            q, k, v = _inputs(case)
+            shape = (padded(case), case["kv_heads"])
+            rows = attend_there(ggml, q, (F16, k), (F16, v), shape, case["position"], case["threads"], scale_of(case))
+            found.append({**case, "answer": stream.row_digests(rows)})
         return {"cases": found}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """bankml's kernel for each case; every row counts."""
-        from bankml.core.oracle.kinds import _ours_attention
+        from bankml.core.exact import attention as ours
 
         tally = Tally()
         for case in body["cases"]:
             q, k, v = _inputs(case)
-            out = _ours_attention.attend(q, k, v, case["position"], case["threads"], scale_of(case))
-            for row, (mine, theirs) in enumerate(zip(_stream.row_digests(out), case["answer"], strict=True)):
+            out = ours.attend(q, k, v, case["position"], case["threads"], scale_of(case))
+            for row, (mine, theirs) in enumerate(zip(stream.row_digests(out), case["answer"], strict=True)):
                 where = f"{case['rows']} rows at {case['position']}, {case['heads']} heads of {case['dim']}"
                 tally.count(mine == theirs, f"{where}, {case['threads']} threads, {case['spread']}: row {row}")
         return tally
@@ -109,9 +111,9 @@ def _inputs(case: Case) -> tuple[Floats, Halves, Halves]:
     """Queries float32[rows, heads, dim]; keys and values half[kv_heads, padded cells, dim], the unused cells filled too."""
     rows, dim, heads, kv_heads, seed = (case[name] for name in ("rows", "dim", "heads", "kv_heads", "seed"))
     cells = padded(case)
-    q = _stream.plain(rows * heads * dim, 3 * seed).reshape(rows, heads, dim)
-    k = _stream.plain(kv_heads * cells * dim, 3 * seed + 1).reshape(kv_heads, cells, dim)
-    v = _stream.plain(kv_heads * cells * dim, 3 * seed + 2).reshape(kv_heads, cells, dim)
+    q = stream.plain(rows * heads * dim, 3 * seed).reshape(rows, heads, dim)
+    k = stream.plain(kv_heads * cells * dim, 3 * seed + 1).reshape(kv_heads, cells, dim)
+    v = stream.plain(kv_heads * cells * dim, 3 * seed + 2).reshape(kv_heads, cells, dim)
     if case["spread"] == "rising":
         # Scores that mostly grow along the cells: a new maximum at nearly every one.
         q = np.abs(q) + np.float32(0.5)
@@ -124,25 +126,30 @@ def _inputs(case: Case) -> tuple[Floats, Halves, Halves]:
     return np.ascontiguousarray(q, np.float32), k.astype(np.float16), v.astype(np.float16)
 
 
-def _there(ggml: Ggml, case: Case, q: Floats, k: Halves, v: Halves) -> Floats:
-    """The reference's rows, float32[rows, heads * dim]."""
+def attend_there(
+    ggml: Ggml, q: Floats, keys: tuple[int, npt.NDArray[Any]], values: tuple[int, npt.NDArray[Any]], shape: tuple[int, int],
+    position: int, threads: int, scale: float,
+) -> Floats:  # fmt: skip
+    """Attention of q[rows, heads, dim], the first row in the cell ``position``; float32[rows, heads * dim].
+
+    Args:
+        keys: type id, and [key heads, cells, dim] in that type.
+        values: the same.
+        shape: cells, key heads.
+    """
     from bankml.core.oracle.kinds import _ggml
 
-    rows, cells = case["rows"], padded(case)
-    at = np.arange(cells)[None, :]
-    mask = np.where(at > case["position"] + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0))
+    rows, _, dim = q.shape
+    at = np.arange(shape[0])[None, :]
+    mask = np.where(at > position + np.arange(rows)[:, None], np.float16(-np.inf), np.float16(0)).astype(np.float16)
 
     def build(context: Any, tensors: list[int]) -> int:
-        out: int = ggml.call("ggml_flash_attn_ext", context, *tensors, scale_of(case), 0.0, 0.0)
-        return out
+        query, masked, k, v = tensors
+        return int(ggml.call("ggml_flash_attn_ext", context, query, k, v, masked, scale, 0.0, 0.0))
 
-    inputs: list[tuple[int, npt.NDArray[Any]]] = [
-        (_ggml.F32, np.ascontiguousarray(q.transpose(1, 0, 2))),
-        (_ggml.F16, k),
-        (_ggml.F16, v),
-        (_ggml.F16, mask.astype(np.float16)),
-    ]
-    return ggml.compute(build, inputs, case["threads"]).reshape(rows, -1)
+    inputs: list[tuple[int, npt.NDArray[Any]]] = [(_ggml.F32, np.ascontiguousarray(q.transpose(1, 0, 2))), (_ggml.F16, mask)]
+    stored = [(type_id, (dim, *shape), data) for type_id, data in (keys, values)]
+    return ggml.compute(build, inputs, threads, stored).reshape(rows, -1)
 
 
 KIND = Attention()

@@ -161,7 +161,50 @@ def full() -> list[Step]:
     ]
 
 
-SCRIPTS = {"short": short, "long": long, "deep": deep, "edges": edges, "turns": turns, "endings": endings, "full": full}
+def filled() -> list[Step]:
+    """More conversations than a small prompt cache of the host holds: which of them are still there, by bytes and by tokens.
+
+    The sizes are for 10 MiB, a context of 256 and the f16 cells of SmolLM2: 455 tokens in four entries are within 10 MiB by their
+    cells alone, and over it with what llama.cpp writes around them.
+    """
+
+    def of(number: int, length: int) -> list[int]:
+        return [(7919 * i + 3571 * number + 17) % 23000 + 40 for i in range(length)]
+
+    def asked(number: int, length: int, more: int = 0) -> Step:
+        return _raw(of(number, length) + of(number + 100, more), 1)
+
+    steps = [asked(number, 110) for number in range(4)]
+    # Three entries of 110 tokens, more than the context has, and within the bytes: none of them goes.
+    steps += [asked(number, 110, 3) for number in range(4)]
+    # A prompt of 250 makes room for three and the fourth. 454 tokens fit; with one token more the oldest entry goes.
+    for first, last in ((10, 112), (20, 113)):
+        steps += [asked(first + 9, 250), *(asked(first + n, 114) for n in range(3)), asked(first + 3, last), asked(first, 114, 1)]
+    # Of the last prompt but one, the slot and an entry share ten tokens each. The entry would keep more of itself, but is no
+    # better for the prompt: it stays where it is, and the last prompt finds it.
+    long, short = of(30, 105), [*of(30, 10), *of(31, 20)]
+    steps += [asked(32, 250), _raw(long, 1), _raw(short, 1), asked(33, 60), _raw(long, 1)]
+    steps += [_raw([*of(30, 10), *of(34, 110)], 1), _raw([*short, 9, 9], 1)]
+    # An entry that a longer one contains goes.
+    steps += [asked(40, 40), asked(41, 40), asked(40, 40, 60), asked(41, 40, 60), asked(40, 40, 61)]
+    # A long life, in an order that multipliers shuffle.
+    return steps + [asked(60 + n * 7 % 5, 60 + n * 11 % 50, n % 3) for n in range(24)]
+
+
+SCRIPTS = {
+    "short": short,
+    "long": long,
+    "deep": deep,
+    "edges": edges,
+    "turns": turns,
+    "endings": endings,
+    "full": full,
+    "filled": filled,
+}
+
+
+# What a script is asked with where nothing else is wanted.
+_SETTINGS: dict[str, dict[str, Any]] = {"full": {"ctx": 256}, "filled": {"ctx": 256, "cache_ram": 10}}
 
 
 class Greedy:
@@ -176,8 +219,8 @@ class Greedy:
     def record(self, model: Path | None, reference: Reference, options: dict[str, Any]) -> dict[str, Any]:
         """Ask llama-server the whole script."""
         wanted = options["script"]
-        if wanted == "full":
-            options = {**options, "ctx": options["ctx"] or 256}
+        usual = _SETTINGS.get(wanted, {})
+        options = {**options, **{name: value for name, value in usual.items() if options[name] is None}}
         return record_script(SCRIPTS[wanted](), model, reference, options)
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:

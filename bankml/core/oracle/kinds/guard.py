@@ -20,18 +20,29 @@ if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
 
 
+_PROMPT = {"prompt": "ab", "n_predict": 1}
+
+
 def all_cases() -> list[Case]:
     """Every file of the table: forms, then whole small models."""
     from bankml.core.oracle.kinds._guard_cases import form_cases
-    from bankml.core.oracle.kinds._guard_models import shape_cases, type_cases
+    from bankml.core.oracle.kinds._guard_models import extra_cases, server_cases, shape_cases, type_cases
 
-    return [*form_cases(), *shape_cases(), *type_cases()]
+    return [*form_cases(), *shape_cases(), *type_cases(), *extra_cases(), *server_cases()]
+
+
+def _served(reference: Reference, path: Path) -> dict[str, str]:
+    """Whether a llama-server starts with the file and answers a prompt, in the words of the other answers."""
+    from bankml.core.oracle.kinds._stops import ANSWERS, ask_or_stop
+
+    verdict, says, _ = ask_or_stop(reference, path, 64, lambda server: server.post("/completion", _PROMPT))
+    return {"verdict": "loads" if verdict == ANSWERS else verdict, "says": says}
 
 
 class _Guard:
     name = "guard"
     checks = "play or refuse, for hostile and harmless GGUF files"
-    against = "gguf_init_from_file and llama_model_load_from_file"
+    against = "gguf_init_from_file, llama_model_load_from_file and llama-server"
     small = True
     options: Options = declared()
 
@@ -39,11 +50,11 @@ class _Guard:
         """The reference's verdict on every file of the table, and the files."""
         cases = all_cases()
         with tempfile.TemporaryDirectory() as folder:
-            lines = []
-            for number, case in enumerate(cases):
-                path = Path(folder) / f"{number}.gguf"
+            paths = [Path(folder) / f"{number}.gguf" for number in range(len(cases))]
+            for path, case in zip(paths, cases, strict=True):
                 path.write_bytes(case.data)
-                lines.append(json.dumps([case.reads, str(path)]))
+            pairs = list(zip(paths, cases, strict=True))
+            lines = [json.dumps([case.reads, str(path)]) for path, case in pairs if case.reads != "server"]
             asked = subprocess.run(  # noqa: S603 - our own module
                 [sys.executable, "-m", "bankml.core.oracle.kinds._guard_reference", str(reference.bin)],
                 input="\n".join(lines) + "\n",
@@ -52,15 +63,17 @@ class _Guard:
                 env=reference.environment(),
                 check=False,
             )
-        answers = [json.loads(line) for line in asked.stdout.splitlines()]
-        if len(answers) != len(cases):
-            raise Refusal(
-                "oracle.reference",
-                "the reference stopped before the last file",
-                found=f"{len(answers)} answers",
-                allowed=str(len(cases)),
-                exit_code=EXIT_OTHER,
-            )
+            opened = [json.loads(line) for line in asked.stdout.splitlines()]
+            if len(opened) != len(lines):
+                raise Refusal(
+                    "oracle.reference",
+                    "the reference stopped before the last file",
+                    found=f"{len(opened)} answers",
+                    allowed=str(len(lines)),
+                    exit_code=EXIT_OTHER,
+                )
+            each = iter(opened)
+            answers = [_served(reference, path) if case.reads == "server" else next(each) for path, case in pairs]
         return {
             "files": [
                 {

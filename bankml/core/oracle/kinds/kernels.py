@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact import stream
+from bankml.core.exact.stream import uniform_bits
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds import _stream
-from bankml.core.oracle.kinds.sampler import uniform_bits
 from bankml.core.oracle.options import NAMES, NUMBER, SWITCH, Option, Options, declared, refuse_idle
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
@@ -31,6 +31,8 @@ COLUMNS = (1, 2, 3, 4, 5, 8, 33)
 WILD_COLUMNS = (1, 4, 5, 32)
 REAL_COLUMNS = (1, 2, 3, 5, 28)
 FORMS = ("Q8_0", "Q8_1", "Q8_K", "F16", "BF16")
+_EXPONENT_BYTES = {"MXFP4"}
+"""Types whose block begins with its scale as an exponent in one byte."""
 _ROW_LENGTH = 1024
 _CHUNK = 1 << 22
 
@@ -64,10 +66,11 @@ class Kernels:
         if model is None:
             refuse_idle(self.options, options, ("tensors",), "without a model")
             wild = bool(options["wild"])
-            matrices = list((_wild if wild else _made_up)(_type_names(options["types"]), seed))
+            names = _type_names(options["types"])
+            matrices = list(_wild(names, seed) if wild else [*_made_up(names, seed), *_smallest(names, seed)])
             whole = not options["types"] and not wild
             conversions = [{**case, "answer": _convert_there(ggml, case)} for case in _conversions()] if whole else []
-            rows = [{**case, "answer": _stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)] if whole else []
+            rows = [{**case, "answer": stream.digest(_quantized_there(ggml, case))} for case in _rows(seed)] if whole else []
         else:
             refuse_idle(self.options, options, ("types", "seed", "wild"), "of a model")
             matrices, conversions, rows = list(_real(model, options["tensors"])), [], []
@@ -81,29 +84,29 @@ class Kernels:
             for product in matrix["products"]:
                 # How threads share a row decides what its F16 form keeps of a NaN.
                 threads = 1 if product.get("wild") else 2
-                product["answer"] = _stream.row_digests(ggml.product(kind.id, data, m, k, _activations(matrix, product), threads))
+                product["answer"] = stream.row_digests(ggml.product(kind.id, data, m, k, _activations(matrix, product), threads))
 
         _each(matrices, model, answer)
         return {"conversions": conversions, "rows": rows, "matrices": matrices}
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Run bankml's kernels; a conversion, a quantized row, a tensor's weights and each row of a product count one."""
-        from bankml.core.oracle.kinds import _ours
+        from bankml.core.exact.products import Held, quantized
 
         tally = Tally()
         for case in body["conversions"]:
             tally.count(_convert_here(case) == case["answer"], f"conversion {case['to']} from {case['source']}")
         for case in body["rows"]:
-            found = _stream.digest(_ours.quantized(case["form"], _row(case)))
+            found = stream.digest(quantized(case["form"], _row(case)))
             tally.count(found == case["answer"], f"{case['form']} of a row {case['shape']}, seed {case['seed']}")
 
         def hold(matrix: Case, data: Bytes) -> None:
-            held = _ours.Held(matrix["type_id"], data, matrix["rows"], matrix["k"])
+            held = Held(matrix["type_id"], data, matrix["rows"], matrix["k"])
             where = f"{matrix['type']} {matrix.get('tensor') or ''} {matrix['rows']} x {matrix['k']}"
             found = _digest_rows(matrix["rows"], matrix["k"], held.dequantized)
             tally.count(found == matrix["dequantized"], f"{where}: dequantized")
             for product in matrix["products"]:
-                rows = _stream.row_digests(held.product(_activations(matrix, product)))
+                rows = stream.row_digests(held.product(_activations(matrix, product)))
                 for j, (mine, theirs) in enumerate(zip(rows, product["answer"], strict=True)):
                     tally.count(mine == theirs, f"{where}: row {j} of {product['columns']}, seed {product['seed']}")
 
@@ -113,9 +116,9 @@ class Kernels:
 
 # --- what is asked
 def _type_names(given: str | list[str] | None) -> list[str]:
-    from bankml.core.oracle.kinds import _ours
+    from bankml.core.exact.products import TYPE_IDS as PLAYED
 
-    names = [TYPES[number].name for number in sorted(_ours.TYPE_IDS)]
+    names = [TYPES[number].name for number in sorted(PLAYED)]
     wanted = names if given is None else [given] if isinstance(given, str) else given
     unknown = [name for name in wanted if name not in names]
     if unknown:
@@ -142,6 +145,22 @@ def _made_up(names: list[str], seed: int) -> Iterator[Case]:
                 }  # fmt: skip
 
 
+def _smallest(names: list[str], seed: int) -> Iterator[Case]:
+    """Matrices of types whose scale is a power of two in one byte, with the two smallest scales alone: both are subnormal.
+
+    Beside a usual scale they would decide no bit of a product.
+    """
+    for name in sorted(_EXPONENT_BYTES & set(names)):
+        kind = TYPES[TYPE_IDS[name]]
+        for number, (rows, count) in enumerate(((64, 8), (33, 10), (40, 3), (7, 1))):
+            own = seed * 1000 + 100 * number + 57 + kind.id
+            products = [{"columns": n, "seed": own + n, "edges": False} for n in COLUMNS]
+            yield {
+                "type": name, "type_id": kind.id, "rows": rows, "k": count * kind.block, "seed": own, "edges": False,
+                "smallest": True, "products": products,
+            }  # fmt: skip
+
+
 def _wild(names: list[str], seed: int) -> Iterator[Case]:
     for name in names:
         kind = TYPES[TYPE_IDS[name]]
@@ -160,11 +179,11 @@ def _wild(names: list[str], seed: int) -> Iterator[Case]:
 
 
 def _real(model: Path, wanted: str | list[str] | None) -> Iterator[Case]:
+    from bankml.core.exact.products import TYPE_IDS as PLAYED
     from bankml.core.gguf.reader import GgufFile
-    from bankml.core.oracle.kinds import _ours
 
     with GgufFile.open(model) as gguf:
-        tensors = [t for t in gguf.tensors.values() if t.type_id in _ours.TYPE_IDS]
+        tensors = [t for t in gguf.tensors.values() if t.type_id in PLAYED]
         layers = sorted({int(t.name.split(".")[1]) for t in tensors if t.name.startswith("blk.")})
         ends = tuple(f"blk.{n}." for n in ({layers[0], layers[-1]} if layers else ()))
         for number, tensor in enumerate(tensors):
@@ -180,10 +199,11 @@ def _real(model: Path, wanted: str | list[str] | None) -> Iterator[Case]:
 
 def _each(matrices: list[Case], model: Path | None, work: Callable[[Case, Bytes], None]) -> None:
     """Call work(matrix, its file bytes) for each."""
+    work = _rescaled(work)
     made_up = [matrix for matrix in matrices if "tensor" not in matrix]
     for matrix in made_up:
         shape = matrix["type"], matrix["rows"], matrix["k"], matrix["seed"]
-        work(matrix, _stream.wild_weights(*shape) if matrix.get("wild") else _stream.weights(*shape, edges=matrix["edges"]))
+        work(matrix, stream.wild_weights(*shape) if matrix.get("wild") else stream.weights(*shape, edges=matrix["edges"]))
     if len(made_up) == len(matrices):
         return
     if model is None:
@@ -195,6 +215,19 @@ def _each(matrices: list[Case], model: Path | None, work: Callable[[Case, Bytes]
             work(matrix, _data(gguf, matrix["tensor"]))
 
 
+def smallest_scales(matrix: Case, data: Bytes) -> Bytes:
+    """The data of a made-up matrix with scales of 0 and 1 alone, where the matrix asks for it; else as they are."""
+    if not matrix.get("smallest"):
+        return data
+    blocks = data.reshape(-1, TYPES[matrix["type_id"]].bytes).copy()
+    blocks[:, 0] &= 1
+    return blocks.reshape(-1)
+
+
+def _rescaled(work: Callable[[Case, Bytes], None]) -> Callable[[Case, Bytes], None]:
+    return lambda matrix, data: work(matrix, smallest_scales(matrix, data))
+
+
 def _data(gguf: GgufFile, name: str) -> Bytes:
     data: Bytes = gguf.data(name)
     return data
@@ -202,7 +235,7 @@ def _data(gguf: GgufFile, name: str) -> Bytes:
 
 def _activations(matrix: Case, product: Case) -> Floats:
     wild = product.get("wild", False)
-    return _stream.columns(product["columns"], matrix["k"], product["seed"], edges=product["edges"], wild=wild)
+    return stream.columns(product["columns"], matrix["k"], product["seed"], edges=product["edges"], wild=wild)
 
 
 def _digest_rows(rows: int, k: int, some: Callable[[int, int], Floats]) -> str:
@@ -241,28 +274,28 @@ def _all_halves() -> Bytes:
 
 def _convert_there(ggml: Any, case: Case) -> str:
     if case["to"] == "F32":
-        return _stream.digest(ggml.dequantized(case["type_id"], _all_halves(), 1 << 16))
-    return _stream.digest(ggml.quantized(case["type_id"], _wide(case["type_id"])))
+        return stream.digest(ggml.dequantized(case["type_id"], _all_halves(), 1 << 16))
+    return stream.digest(ggml.quantized(case["type_id"], _wide(case["type_id"])))
 
 
 def _convert_here(case: Case) -> str:
-    from bankml.core.oracle.kinds import _ours
+    from bankml.core.exact.products import Held, quantized
 
     if case["to"] == "F32":
-        return _stream.digest(_ours.Held(case["type_id"], _all_halves(), 1, 1 << 16).dequantized())
-    return _stream.digest(_ours.quantized(case["to"], _wide(case["type_id"])))
+        return stream.digest(Held(case["type_id"], _all_halves(), 1, 1 << 16).dequantized())
+    return stream.digest(quantized(case["to"], _wide(case["type_id"])))
 
 
 # --- quantized rows
 def _rows(seed: int) -> Iterator[Case]:
     for form in FORMS:
-        for shape in (*_stream.ROW_SHAPES, *_stream.WILD_SHAPES):
+        for shape in (*stream.ROW_SHAPES, *stream.WILD_SHAPES):
             for number in range(8):
                 yield {"form": form, "shape": shape, "seed": seed * 1000 + number}
 
 
 def _row(case: Case) -> Floats:
-    return _stream.activations(case["shape"], _ROW_LENGTH, case["seed"])
+    return stream.activations(case["shape"], _ROW_LENGTH, case["seed"])
 
 
 def _quantized_there(ggml: Any, case: Case) -> Bytes:

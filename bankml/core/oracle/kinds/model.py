@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact import stream
+from bankml.core.exact.stream import uniform_bits
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds import _stream
-from bankml.core.oracle.kinds.sampler import uniform_bits
 from bankml.core.oracle.options import NAMES, NUMBER, NUMBERS, NUMBERS_BY_NAME, Option, Options, choice, declared, refuse_idle
 from bankml.core.refusal import EXIT_OTHER, Refusal
 
@@ -122,13 +122,13 @@ def _asked(
         for n in traces:
             asked = tokens(n, n_vocab, seed + n)
             logits, caught = llama.eval(asked, 0, rows="all", catch=names)
-            rows = {name: _stream.row_digests(caught[name].reshape(n, -1)) for name in names}
+            rows = {name: stream.row_digests(caught[name].reshape(n, -1)) for name in names}
             last, _ = llama.eval(asked, 0)
-            answer = {**rows, "result_output": _stream.row_digests(logits), "last": _stream.row_digests(last)}
+            answer = {**rows, "result_output": stream.row_digests(logits), "last": stream.row_digests(last)}
             traced.append({"rows": n, "seed": seed + n, "answer": answer})
     for threads, sizes in scripts.items():
         with LlamaModel(reference, path, n_ctx=n_ctx, threads=int(threads), cache_type=cache) as llama:
-            steps = [_stream.digest(llama.eval(part, pos)[0][0]) for pos, part in _parts(sizes, n_vocab, seed)]
+            steps = [stream.digest(llama.eval(part, pos)[0][0]) for pos, part in _parts(sizes, n_vocab, seed)]
         scripted.append({"threads": int(threads), "sizes": list(sizes), "seed": seed, "answer": steps})
     return {"n_ctx": n_ctx, "n_vocab": n_vocab, "cache": cache, "traces": traced, "scripts": scripted}
 
@@ -147,7 +147,7 @@ def _hold(path: Path, answers: Answers, tally: Tally, where: str) -> None:
                     _hold_traces(player, answers, tally, where)
                 steps = zip(_parts(script["sizes"], answers["n_vocab"], script["seed"]), script["answer"], strict=True)
                 for (pos, part), recorded in steps:
-                    same = _stream.digest(_logits(player, part, pos)) == recorded
+                    same = stream.digest(_logits(player, part, pos)) == recorded
                     tally.count(same, f"{where}{len(part)} tokens at {pos}, {script['threads']} threads: logits")
             finally:
                 player.close()
@@ -157,8 +157,8 @@ def _hold_traces(player: Any, answers: Answers, tally: Tally, where: str) -> Non
     for trace in answers["traces"]:
         n = trace["rows"]
         asked = tokens(n, answers["n_vocab"], trace["seed"])
-        found = {name: _stream.row_digests(array) for name, array in player.trace(asked).items()}
-        found["last"] = [_stream.digest(_logits(player, asked, 0))]
+        found = {name: stream.row_digests(array) for name, array in player.trace(asked).items()}
+        found["last"] = [stream.digest(_logits(player, asked, 0))]
         for name, recorded in trace["answer"].items():
             for row, (mine, theirs) in enumerate(zip(found[name], recorded, strict=True)):
                 tally.count(mine == theirs, f"{where}{name}: row {row} of {n}")

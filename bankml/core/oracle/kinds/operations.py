@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact import stream
+from bankml.core.exact.stream import uniform_bits
 from bankml.core.gguf.types import TYPE_IDS, TYPES
 from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.kinds import _stream
-from bankml.core.oracle.kinds.sampler import uniform_bits
 from bankml.core.oracle.options import NUMBER, Option, Options, declared
 
 if TYPE_CHECKING:
@@ -45,32 +45,34 @@ class Operations:
 
         ggml = Ggml(reference)
         there: dict[str, Callable[[Ggml, Case], Floats]] = {
-            "rms_norm": _rms_norm_there,
-            "rope": _rope_there,
-            "swiglu": _swiglu_there,
+            "rms_norm": lambda ggml, case: norm_there(ggml, norm_rows(case), case["epsilon"], norm_weight(case)),
+            "rope": lambda ggml, case: rope_there(
+                ggml, rope_rows(case), rope_positions(case), rope_factors(case), case["dims"], case["neox"], _yarn(case)
+            ).reshape(len(rope_positions(case)), -1),
+            "swiglu": lambda ggml, case: _by_lanes(swiglu_there(ggml, *gate_and_up(case))),
             "get_rows": _get_rows_there,
         }
         return {
             "cases": [
-                {**case, "answer": _stream.row_digests(there[case["operation"]](ggml, case))} for case in cases(options["seed"])
+                {**case, "answer": stream.row_digests(there[case["operation"]](ggml, case))} for case in cases(options["seed"])
             ]
         }
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """bankml's kernel for each case; a row, a position, or eight values of the sweep count one."""
-        from bankml.core.oracle.kinds import _ours_operations as ours
+        from bankml.core.exact import operations as ours
 
         here: dict[str, Callable[[Case], Floats]] = {
             "rms_norm": lambda case: ours.rms_norm(norm_rows(case), case["epsilon"], norm_weight(case)),
             "rope": lambda case: ours.rope(
-                rope_rows(case), rope_positions(case), rope_factors(case), neox=case["neox"], **_yarn(case)
+                rope_rows(case), rope_positions(case), rope_factors(case), neox=case["neox"], yarn=_yarn(case)
             ),
             "swiglu": lambda case: _by_lanes(ours.swiglu(*gate_and_up(case))),
             "get_rows": lambda case: ours.get_rows(case["type"], embedding(case), case["rows"], case["k"], wanted_rows(case)),
         }
         tally = Tally()
         for case in body["cases"]:
-            found = _stream.row_digests(here[case["operation"]](case))
+            found = stream.row_digests(here[case["operation"]](case))
             asked = {name: value for name, value in case.items() if name != "answer"}
             for number, (mine, theirs) in enumerate(zip(found, case["answer"], strict=True)):
                 tally.count(mine == theirs, f"{asked}: row {number}")
@@ -113,13 +115,13 @@ def cases(seed: int) -> Iterator[Case]:
 # --- inputs
 def norm_rows(case: Case) -> Floats:
     """A row of each shape."""
-    shapes = (*_stream.ROW_SHAPES, "huge")
-    return np.stack([_stream.activations(shape, case["k"], case["seed"] + j) for j, shape in enumerate(shapes)])
+    shapes = (*stream.ROW_SHAPES, "huge")
+    return np.stack([stream.activations(shape, case["k"], case["seed"] + j) for j, shape in enumerate(shapes)])
 
 
 def norm_weight(case: Case) -> Floats | None:
     """The norm's weights, or None."""
-    return _stream.plain(case["k"], case["seed"] + 999) if case["weighted"] else None
+    return stream.plain(case["k"], case["seed"] + 999) if case["weighted"] else None
 
 
 def rope_positions(case: Case) -> npt.NDArray[np.int32]:
@@ -130,7 +132,7 @@ def rope_positions(case: Case) -> npt.NDArray[np.int32]:
 def rope_rows(case: Case) -> Floats:
     """float32[positions, heads, dims]."""
     shape = (len(rope_positions(case)), _HEADS, case["dims"])
-    return _stream.plain(int(np.prod(shape)), case["seed"]).reshape(shape)
+    return stream.plain(int(np.prod(shape)), case["seed"]).reshape(shape)
 
 
 def rope_factors(case: Case) -> Floats | None:
@@ -144,9 +146,9 @@ def rope_factors(case: Case) -> Floats | None:
 def gate_and_up(case: Case) -> tuple[Floats, Floats]:
     """Gate and up, float32[n]: the sweep runs evenly over -120 to 120 and ends with edges."""
     n = case["n"]
-    up = _stream.plain(n, 2 * case["seed"] + 1)
+    up = stream.plain(n, 2 * case["seed"] + 1)
     if not case["sweep"]:
-        return _stream.activations("outliers", n, 2 * case["seed"]), up
+        return stream.activations("outliers", n, 2 * case["seed"]), up
     edges = np.array(
         [0.0, -0.0, np.inf, -np.inf, 2.0**-149, -(2.0**-149), 2.0**-126, 87.0, 88.0, 88.72283, 88.72284, 88.8, 89.0, -87.33655,
          -87.33654, -88.0, -103.97, -103.98, -104.0, 127.0, 128.0, -150.0, 1e30, -1e30],
@@ -159,7 +161,7 @@ def gate_and_up(case: Case) -> tuple[Floats, Floats]:
 
 def embedding(case: Case) -> npt.NDArray[np.uint8]:
     """The embedding's file bytes."""
-    return _stream.weights(case["type"], case["rows"], case["k"], case["seed"], edges=True)
+    return stream.weights(case["type"], case["rows"], case["k"], case["seed"], edges=True)
 
 
 def wanted_rows(case: Case) -> npt.NDArray[np.int64]:
@@ -179,38 +181,44 @@ def _by_lanes(values: Floats) -> Floats:
 
 
 # --- the reference
-def _rms_norm_there(ggml: Ggml, case: Case) -> Floats:
-    weight = norm_weight(case)
+def norm_there(ggml: Ggml, x: Floats, epsilon: float, weight: Floats | None) -> Floats:
+    """Rows of x normed, and multiplied where there are weights."""
 
     def build(context: Any, tensors: list[int]) -> int:
-        out = ggml.call("ggml_rms_norm", context, tensors[0], case["epsilon"])
+        out = ggml.call("ggml_rms_norm", context, tensors[0], epsilon)
         return int(out if weight is None else ggml.call("ggml_mul", context, out, tensors[1]))
 
-    x = norm_rows(case)
     inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x)] if weight is None else [(0, x), (0, weight)]
     return ggml.compute(build, inputs).reshape(x.shape)
 
 
-def _rope_there(ggml: Ggml, case: Case) -> Floats:
-    factors, x = rope_factors(case), rope_rows(case)
-    yarn = (case["base"], case["freq_scale"], case["ext"], case["attn"], 32.0, 1.0)
+def rope_there(
+    ggml: Ggml,
+    x: Floats,
+    positions: npt.NDArray[np.int32],
+    factors: Floats | None,
+    dims: int,
+    neox: bool,
+    yarn: Mapping[str, float],
+) -> Floats:
+    """x[positions, heads, width] with the first `dims` values of each head rotated."""
+    numbers = (yarn["base"], yarn["freq_scale"], yarn["ext"], yarn["attn"], 32.0, 1.0)
 
     def build(context: Any, tensors: list[int]) -> int:
         third = tensors[2] if factors is not None else None
-        mode = 2 if case["neox"] else 0
-        return int(
-            ggml.call("ggml_rope_ext", context, tensors[0], tensors[1], third, case["dims"], mode, case["n_ctx_orig"], *yarn)
-        )
+        shape = (dims, 2 if neox else 0, int(yarn["n_ctx_orig"]))
+        return int(ggml.call("ggml_rope_ext", context, tensors[0], tensors[1], third, *shape, *numbers))
 
-    inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x), (26, rope_positions(case))]
+    inputs: list[tuple[int, npt.NDArray[Any]]] = [(0, x), (26, positions)]
     if factors is not None:
         inputs.append((0, factors))
-    return ggml.compute(build, inputs).reshape(len(x), -1)
+    return ggml.compute(build, inputs).reshape(x.shape)
 
 
-def _swiglu_there(ggml: Ggml, case: Case) -> Floats:
-    gate, up = gate_and_up(case)
-    return _by_lanes(ggml.compute(lambda context, t: int(ggml.call("ggml_swiglu_split", context, *t)), [(0, gate), (0, up)]))
+def swiglu_there(ggml: Ggml, gate: Floats, up: Floats) -> Floats:
+    """silu(gate) * up."""
+    found = ggml.compute(lambda context, t: int(ggml.call("ggml_swiglu_split", context, *t)), [(0, gate), (0, up)])
+    return found.reshape(gate.shape)
 
 
 def _get_rows_there(ggml: Ggml, case: Case) -> Floats:

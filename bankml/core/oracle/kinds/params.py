@@ -175,7 +175,7 @@ def _resolved(tokenizer: Tokenizer, request: dict[str, Any]) -> tuple[int, dict[
 
 def _written(value: dict[str, Any]) -> str:
     """The value as an answer has it, members in their order."""
-    from bankml.core.json_writer import dumps
+    from bankml.core.json.writer import dumps
 
     return dumps(value)
 

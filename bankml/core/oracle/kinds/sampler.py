@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact.stream import uniform_bits
 from bankml.core.oracle.kind import Tally
 from bankml.core.oracle.kinds._dry_cases import dry_cases
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
@@ -33,16 +34,6 @@ FRINGE = 3.0
 SIZES = (1, 2, 3, 5, 16, 17, 40, 41, 128, 129, 300, 1024, 1025, 1500, 4096)
 LARGE = 49152
 _TENS = np.array([float(f"1e{exponent}") for exponent in range(-12, 13)], np.float32)
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-
-
-def uniform_bits(n: int, seed: int) -> npt.NDArray[np.uint64]:
-    """n words of SplitMix64, counted from the seed. Source: Steele, Lea, Flood 2014."""
-    with np.errstate(over="ignore"):
-        x = (np.arange(1, n + 1, dtype=np.uint64) + np.uint64(seed) * np.uint64(1 << 32)) * _MIX[0]
-        x = (x ^ (x >> np.uint64(30))) * _MIX[1]
-        x = (x ^ (x >> np.uint64(27))) * _MIX[2]
-    return x ^ (x >> np.uint64(31))
 
 
 def logits_of(shape: str, n: int, seed: int) -> Floats:

@@ -92,7 +92,7 @@ class _Serve:
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """Ask bankml's app the same, in the same order."""
-        from bankml.core.serve.json_reader import read_json
+        from bankml.core.json.reader import read_json
 
         tally = Tally()
         for text, message in body["bodies"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""bankml's attention kernels over arrays, chosen and called as the graph does."""
+"""bankml's attention kernels called over arrays, chosen as the graph chooses them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bankml.core.exact.operations import join
+from bankml.core.exact.products import run
 from bankml.core.model.graph import SPLIT_FROM, float_word, rows_mode
 from bankml.core.model.memory import Block
-from bankml.core.oracle.kinds._ours import run
 from bankml.kernels import attention, attention_rows
 from bankml.kernels.rope import CELL_BLOCK
+from bankml.kernels.rows import FORM_F32
 
 Floats = npt.NDArray[np.float32]
 
@@ -41,7 +43,7 @@ def attend(
     q = np.ascontiguousarray(q)
     blocked = k.reshape(kv_heads, cells // CELL_BLOCK, CELL_BLOCK, dim).transpose(0, 1, 3, 2)
     keys, values = _cache(blocked), _cache(v)
-    scratch = Block(max(attention.scratch_bytes(dim), attention_rows.scratch_bytes(dim, cells)))
+    scratch = Block(max(attention.scratch_bytes(dim), attention_rows.scratch_bytes(dim, cells), 4 * width + 256))
     out = Block(4 * rows * width + 256)
     tiles = kv_heads * -(-(heads // kv_heads) // together)
     words = {
@@ -60,10 +62,7 @@ def attend(
         partials = Block(4 * heads * spans * (2 + dim))
         words |= {attention.SPANS: spans, attention.SPAN: -(-cells // spans), attention.PARTIALS: partials.address}
         run(attention_rows.attend, attention.FIELDS, words, tiles * spans)
-        for head in range(heads):
-            attention_rows.join_spans(
-                partials.address + head * spans * (2 + dim) * 4, spans, dim, out.address + 4 * head * dim
-            )  # fmt: skip
+        join(partials.address, (heads, spans, dim), scratch, out, FORM_F32)
     return out.floats((rows, width)).copy()
 
 
