@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 T ?= tests
+# Processes that run tests.
+WORKERS ?= 2
 # The fastest build of the reference that is here.
 BEST := $(firstword $(wildcard .reference/native .reference/haswell))
 
@@ -21,7 +23,7 @@ serve: $(VENV)/.run ## Fetch the default model once, check it, and answer over H
 	$(BIN)/bankml serve $(ARGS)
 
 test: $(VENV)/.test ## Run the tests; the real model is fetched once.
-	$(BIN)/python -m pytest $(T)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(T)
 
 check: $(VENV)/.check ## Lint, types, shell syntax, licence headers, docs in step, imports one way.
 	$(BIN)/ruff check .

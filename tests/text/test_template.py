@@ -215,3 +215,16 @@ def test_formats_are_found_by_their_marks():
             "content": "done",
         }
     ]
+
+
+def test_a_check_for_empty_messages_is_taken_out_of_a_template():
+    check = (
+        "{%- if (message['content'] is none or message['content'] == '' or message['content']|length == 0) and "
+        "(message['tool_calls'] is not defined or message['tool_calls'] is none or message['tool_calls']|length == 0) %}"
+    )
+    source = (
+        "{% for message in messages %}" + check + "{{ raise_exception('empty') }}{% endif %}<{{ message.content }}>{% endfor %}"
+    )
+    empty = {"messages": [*HELLO, {"role": "assistant", "content": ""}, *HELLO]}
+    assert "empty" in refusal(ChatTemplate(source), empty).message
+    assert ChatTemplate(source + "{# [TOOL_CALLS] #}").apply(empty).text == "<Hello><><Hello>"

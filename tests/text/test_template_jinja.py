@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import random
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from bankml.core.oracle.record import read_record
 from bankml.core.text.jinja.errors import LimitError, LocatedError, SourceError
 from bankml.core.text.jinja.program import Program
 from bankml.core.text.jinja.values import from_python
 from bankml.core.text.template import ChatTemplate
 from bankml.refusal import Refusal
+from testing.jinja.cases import VARIABLES, Programs
+from tests.steps import calls
 
 RECORD = json.loads(gzip.decompress((Path(__file__).parent / "records" / "jinja.json.gz").read_bytes()))
+TEMPLATES = Path(__file__).parents[1] / "records" / "template.json.gz"
 NOW = time.struct_time((2026, 1, 31, 12, 0, 0, 5, 31, 0))
 
 
@@ -53,6 +58,9 @@ def test_every_recorded_template_gives_the_reference_s_text_or_error():
         ("{{ none }}{{ {'a': 1} }}{{ [1, [none, 'x'], true] }}", "1xTrue"),
         ("{{ ('a b' ~ 'c') | title }}", "A BC"),
         ("a {% if true %}b{% endif %}", "b"),
+        ("{{ 'ab'[-2] }}|{{ 'ab'[0] }}", "|a"),
+        ("{{ true is integer }}{{ 1 is integer }}", "FalseTrue"),
+        ("{{ range(-9223372036854775807, 9223372036854775807, 9223372036854775807) }}", "-92233720368547758070"),
         ("{{ 7 % 0 }}", "-9223372036854775808"),
         ("{{ strftime_now('%d %b %Y') }}", "31 Jan 2026"),
         ("{% generation %}x{% endgeneration %}", "x"),
@@ -105,12 +113,63 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("template", LIMITS.values(), ids=LIMITS)
-def test_a_template_beyond_the_limits_is_refused_in_time(template):
-    start = time.thread_time()
-    with pytest.raises(Refusal) as caught:
-        ChatTemplate(template)
-    assert caught.value.code == "template.limit"
-    assert time.thread_time() - start < 2.5
+def test_a_template_beyond_the_limits_is_refused_after_few_steps(template):
+    def refused():
+        with pytest.raises(Refusal) as caught:
+            ChatTemplate(template)
+        assert caught.value.code == "template.limit"
+
+    # The budget of probes is 2,000,000 steps, each a few calls at most.
+    assert calls(refused) < 7_000_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_but_an_error_of_the_template_or_a_limit_leaves_a_drawn_program(seed):
+    programs, variables = Programs(100 + seed), from_python(VARIABLES)
+    outcomes = set()
+    for _ in range(500):
+        source = programs.program().encode()
+        try:
+            Program(source).run(variables, NOW)
+            outcomes.add("text")
+        except (LocatedError, SourceError, LimitError) as error:
+            outcomes.add(type(error).__name__)
+    assert {"text", "LocatedError"} <= outcomes
+
+
+# The last is a byte that is not UTF-8, as a file's template is read.
+SIGNS = ("{{", "}}", "{%", "%}", "-", "[", ")", "'", "1e999", "~", "|", "\udcff")
+
+
+def mutated(source, draw):
+    """A template with a piece of it left out, doubled, moved or written over, a few times."""
+    for _ in range(draw.randint(1, 4)):
+        start, at = draw.randrange(len(source) + 1), draw.randrange(len(source) + 1)
+        piece = source[start : start + draw.choice((1, 3, 20, 200))]
+        kind = draw.randrange(4)
+        if kind == 0:
+            source = source[:start] + source[start + len(piece) :]
+        elif kind == 1:
+            source = source[:at] + piece + source[at:]
+        elif kind == 2:
+            source = source[:at] + piece + source[at + len(piece) :]
+        else:
+            source = source[:at] + draw.choice(SIGNS) + source[at:]
+    return source
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_template_is_refused_or_renders(seed):
+    draw = random.Random(seed)
+    sources = [each["source"] for each in read_record(TEMPLATES).body["templates"]]
+    outcomes = set()
+    for _ in range(60):
+        try:
+            ChatTemplate(mutated(draw.choice(sources), draw)).render([{"role": "user", "content": "Hello"}])
+            outcomes.add("prompt")
+        except Refusal as refusal:
+            outcomes.add(refusal.code)
+    assert {"prompt", "template.syntax"} <= outcomes
 
 
 def test_limits_hold_memory_too():

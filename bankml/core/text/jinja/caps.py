@@ -13,7 +13,7 @@ from typing import Any
 
 from bankml.core.text.jinja.errors import LocatedError
 from bankml.core.text.jinja.program import CONSTANTS, Program
-from bankml.core.text.jinja.run import MAX_SECONDS, Traced, traced
+from bankml.core.text.jinja.run import SMALL, Traced, traced
 from bankml.core.text.jinja.values import from_python
 
 _ARRAY_USES = frozenset({b"selectattr", b"array_access"})
@@ -84,10 +84,12 @@ class _Probe:
 
 
 class _Prober:
+    """Runs all probes of one template on one budget."""
+
     def __init__(self, program: Program, now: time.struct_time) -> None:
         self.program = program
         self.now = now
-        self.deadline = time.thread_time() + MAX_SECONDS
+        self.budget = SMALL
 
     def run(self, messages: list[Any], tools: list[Any] | None = None, more: dict[bytes, Any] | None = None) -> _Probe:
         variables = {
@@ -99,10 +101,13 @@ class _Prober:
             **(more or {}),
         }
         scope = {**CONSTANTS, **variables}
+        run = self.program.begin(self.now, self.budget)
         try:
-            return _Probe(variables, scope, self.program.run_in(scope, self.now, self.deadline - time.thread_time()))
+            text: bytes | None = self.program.run_in(scope, run)
         except LocatedError:
-            return _Probe(variables, scope, None)
+            text = None
+        self.budget = run.rest
+        return _Probe(variables, scope, text)
 
 
 def _message(role: str, content: Any, **more: Any) -> dict[str, Any]:

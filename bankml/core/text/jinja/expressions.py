@@ -51,6 +51,8 @@ class ExpressionCompiler:
         self.source = source
         self.trace = trace
         self.places: dict[int, tuple[str, int]] = {}
+        # How many frames above its macro, or above the template, the node that is being compiled will run.
+        self.level = 0
 
     def place(self, node: nodes.Node) -> Callable[[TemplateError], LocatedError]:
         """What gives an error of this node its place."""
@@ -62,7 +64,10 @@ class ExpressionCompiler:
         method = self._METHODS.get(type(node))
         if method is None:
             return self.refuse(node, b"cannot exec " + node.kind.encode())
-        return method(self, node)
+        self.level += node.frames
+        compiled = method(self, node)
+        self.level -= node.frames
+        return compiled
 
     def refuse(self, node: nodes.Node, message: bytes) -> Expression:
         """A closure that only raises, at the node's place."""
@@ -98,9 +103,10 @@ class ExpressionCompiler:
 
     def _sequence(self, node: nodes.Sequence) -> Expression:
         items = [self.expression(item) for item in node.items]
-        place, is_tuple = self.place(node), node.is_tuple
+        place, is_tuple, size = self.place(node), node.is_tuple, 64 + 40 * len(node.items) + 240 * node.is_tuple
 
         def build(scope: Scope, run: Run) -> Any:
+            run.hold(size)
             values = [item(scope, run) for item in items]
             if not is_tuple:
                 return values
@@ -113,9 +119,10 @@ class ExpressionCompiler:
 
     def _object(self, node: nodes.ObjectLiteral) -> Expression:
         pairs = [(self.expression(key), self.expression(value)) for key, value in node.pairs]
-        place = self.place(node)
+        place, size = self.place(node), 240 + 120 * len(node.pairs)
 
         def build(scope: Scope, run: Run) -> Any:
+            run.hold(size)
             result = Obj()
             for key_of, value_of in pairs:
                 key, value = key_of(scope, run), value_of(scope, run)
@@ -131,7 +138,7 @@ class ExpressionCompiler:
     def _binary(self, node: nodes.Binary) -> Expression:
         if node.op in (b"and", b"or"):
             return self._logical(node)
-        if node.op in (b"+", b"-", b"~"):
+        if node.op in nodes.SUMS:
             return self._sum(node)
         left, right, op = self.expression(node.left), self.expression(node.right), node.op
         place = self.place(node)
@@ -166,7 +173,7 @@ class ExpressionCompiler:
         """A chain of ``+``, ``-`` and ``~``, from the left, in one closure."""
         links: list[tuple[bytes, Expression, Callable[[TemplateError], LocatedError]]] = []
         first: nodes.Node = node
-        while isinstance(first, nodes.Binary) and first.op in (b"+", b"-", b"~"):
+        while isinstance(first, nodes.Binary) and first.op in nodes.SUMS:
             links.append((first.op, self.expression(first.right), self.place(first)))
             first = first.left
         links.reverse()
@@ -174,17 +181,20 @@ class ExpressionCompiler:
 
         def apply(scope: Scope, run: Run) -> Any:
             value = start(scope, run)
+            made = False
             for op, operand, place in links:
                 other = operand(scope, run)
                 if type(value) is bytes and type(other) is bytes and op != b"-" and not run.pieces:
+                    run.copy(len(value) + len(other))
                     value += other
-                    if len(value) > 31:
-                        run.room(len(value))
+                    made = True
                     continue
                 try:
                     value = binary(op, value, other, run)
                 except TemplateError as error:
                     raise place(error) from None
+            if made and type(value) is bytes:
+                run.hold(40 + len(value))
             return value
 
         return apply
@@ -372,17 +382,20 @@ class ExpressionCompiler:
 
     def _call(self, node: nodes.Call) -> Expression:
         callee, args = self.expression(node.callee), [self.expression(arg) for arg in node.args]
-        place = self.place(node)
+        place, level = self.place(node), self.level
 
         def call(scope: Scope, run: Run) -> Any:
             values = [arg(scope, run) for arg in args]
             function = callee(scope, run)
             if type(function) is not Func:
                 raise place(TemplateError(b"Callee is not a function: got " + type_name(function)))
+            run.enter(level)
             try:
-                return function.handler(Args(function.name, run, scope, [*function.this, *values]))
+                value = function.handler(Args(function.name, run, scope, [*function.this, *values]))
             except TemplateError as error:
                 raise place(error) from None
+            run.depth += level
+            return value
 
         return call
 

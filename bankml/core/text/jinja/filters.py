@@ -7,12 +7,12 @@ Source: the get_builtins methods, common/jinja/value.cpp.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cmp_to_key
 from typing import Any
 
 from bankml.core.text.jinja.errors import TemplateError, UnsupportedError
 from bankml.core.text.jinja.functions import TESTS, tojson
-from bankml.core.text.jinja.run import mark_deep
+from bankml.core.text.jinja.run import Run, mark_deep
+from bankml.core.text.jinja.sorting import Less, std_sort
 from bankml.core.text.jinja.strings import STRING
 from bankml.core.text.jinja.values import (
     UNDEFINED,
@@ -27,9 +27,11 @@ from bankml.core.text.jinja.values import (
     Undefined,
     as_int,
     as_text,
+    check_key,
     compare,
     is_kind,
     is_number,
+    pairs_of,
     to_int64,
     type_name,
 )
@@ -51,12 +53,12 @@ def _typed(kind: type, function: Callable[[Any], Any]) -> Handler:
     return handler
 
 
-def _copy(kind: type, function: Callable[[Any], Any], price: int = 1) -> Handler:
-    """A member that makes as many new elements as the value has."""
+def _copy(kind: type, function: Callable[[Any], Any]) -> Handler:
+    """A member that makes a list as long as the value."""
 
     def handler(args: Args) -> Any:
         args.typed(kind)
-        args.run.spend(price * len(args.pos(0)))
+        args.run.grow(len(args.pos(0)))
         return function(args.pos(0))
 
     return handler
@@ -81,15 +83,17 @@ def _array(args: Args, message: bytes) -> Any:
     value = args.pos(0)
     if not isinstance(value, (list, tuple)):
         raise TemplateError(message)
-    args.run.spend(len(value))
+    args.run.spend(4 * len(value))
+    args.run.grow(len(value))
     return value
 
 
-def _attribute(item: Any, key: Any) -> Any:
-    """An object's value for a string, an array's for an index. Raises: TemplateError when it is not there."""
+def _attribute(item: Any, key: Any, run: Run) -> Any:
+    """An object's value for a key, an array's for an index. Raises: TemplateError when it is not there."""
     if isinstance(item, dict):
+        check_key(key, run)
         if key not in item:
-            raise TemplateError(b"Key '%b' not found in value of type Object" % key)
+            raise TemplateError(b"Key '%b' not found in value of type Object" % as_text(key, run))
         return item[key]
     index = key + len(item) if key < 0 else key
     if not 0 <= index < len(item):
@@ -123,8 +127,11 @@ def slice_(args: Args) -> Any:
     assert start is not None and stop is not None and step is not None
     if step == 0:
         raise TemplateError(b"slice step cannot be zero")
-    args.run.spend(len(value) >> (5 if isinstance(value, bytes) else 0))
     cut = slice_items(value, start, stop, step)
+    if isinstance(value, bytes):
+        args.run.room(len(cut))
+    else:
+        args.run.grow(2 * len(cut))
     return Pair.of(cut) if isinstance(value, tuple) else bytes(cut) if isinstance(value, bytes) else list(cut)
 
 
@@ -133,7 +140,8 @@ def _select(reject: bool) -> Handler:
         args.count(2, 4)
         args.typed(list, bytes, required=2)
         array, count = args.pos(0), len(args.values)
-        args.run.spend(len(array))
+        args.run.spend(4 * len(array))
+        args.run.grow(len(array))
         if count == 2:
             tests = [_object_value(item, args.pos(1)) for item in array]
             return [item for item, value in zip(array, tests, strict=True) if bool(value) != reject]
@@ -169,7 +177,7 @@ def _join(args: Args) -> Any:
     for element in array:
         item = element
         if (by_index and isinstance(item, (list, tuple))) or (by_key and isinstance(item, dict)):
-            item = _attribute(item, attribute)
+            item = _attribute(item, attribute, args.run)
         if not isinstance(item, bytes) and not is_number(item):
             raise TemplateError(b"join() can only join arrays of strings or numerics")
         parts.append(as_text(item, args.run))
@@ -211,7 +219,7 @@ def _append(args: Args) -> Any:
     if not isinstance(args.pos(0), (list, tuple)):
         raise TemplateError(b"append: first argument must be an array")
     array = _editable(args)
-    args.run.spend(1)
+    args.run.hold(64)
     array.append(args.pos(1))
     return array
 
@@ -224,7 +232,7 @@ def _pop(args: Args) -> Any:
     place = index + len(array) if index < 0 else index
     if not 0 <= place < len(array):
         raise TemplateError(b"Index %d out of bounds for array of size %d" % (place, len(array)))
-    args.run.spend(len(array) >> 4)
+    args.run.spend(len(array) >> 10)
     return array.pop(place)
 
 
@@ -242,20 +250,22 @@ def _sort(args: Args) -> Any:
         if not (arrays if by_index else objects):
             text = b"sort: unsupported object attribute comparison between %b and %b"
             raise TemplateError(text % (type_name(a), type_name(b)))
-        return _attribute(a, attribute), _attribute(b, attribute)
+        return _attribute(a, attribute, args.run), _attribute(b, attribute, args.run)
 
-    return _same_shape(array, sorted(array, key=_ordering(args, keys, reverse)))
+    items = list(array)
+    std_sort(items, _before(args, keys, reverse))
+    return _same_shape(array, items)
 
 
-def _ordering(args: Args, keys: Callable[[Any, Any], tuple[Any, Any]], reverse: bool) -> Any:
+def _before(args: Args, keys: Callable[[Any, Any], tuple[Any, Any]], reverse: bool) -> Less:
     op = "gt" if reverse else "lt"
 
-    def order(a: Any, b: Any) -> int:
-        args.run.spend(1)
+    def before(a: Any, b: Any) -> bool:
+        args.run.spend(6)
         x, y = keys(a, b)
-        return -1 if compare(x, y, op, args.run) else 1 if compare(y, x, op, args.run) else 0
+        return compare(x, y, op, args.run)
 
-    return cmp_to_key(order)
+    return before
 
 
 def _extreme(op: str, name: bytes) -> Handler:
@@ -265,7 +275,7 @@ def _extreme(op: str, name: bytes) -> Handler:
         if not isinstance(args.named(b"attribute", 2), Undefined):
             raise UnsupportedError(name + b": attribute not implemented")
         array = args.pos(0)
-        args.run.spend(len(array))
+        args.run.spend(6 * len(array))
         result = array[0] if array else UNDEFINED
         for item in array[1:]:
             if compare(item, result, op, args.run):
@@ -294,11 +304,18 @@ def _get(args: Args) -> Any:
     return args.pos(0).get(args.pos(1), args.pos(2) if len(args.values) == 3 else None)
 
 
+def _items(args: Args) -> Any:
+    args.typed(dict)
+    return pairs_of(args.pos(0), args.run)
+
+
 def _dictsort(args: Args) -> Any:
     value, by = args.pos(0), args.named(b"by", 2)
     reverse = bool(args.named(b"reverse", 3))
     column = 1 if by == b"value" else 0
-    pairs = sorted(value.items(), key=_ordering(args, lambda a, b: (a[column], b[column]), reverse))
+    args.run.grow(len(value), 120)
+    pairs = list(value.items())
+    std_sort(pairs, _before(args, lambda a, b: (a[column], b[column]), reverse))
     return Obj(pairs)
 
 
@@ -358,7 +375,7 @@ _OBJECT: dict[bytes, Handler] = {
     b"get": _get,
     b"keys": _copy(dict, list),
     b"values": _copy(dict, lambda v: list(v.values())),
-    b"items": _copy(dict, lambda v: [Pair.of(pair) for pair in v.items()], 8),
+    b"items": _items,
     b"string": _to_text(dict),
     b"length": _typed(dict, len),
     b"dictsort": _dictsort,

@@ -6,6 +6,7 @@ Source: global_builtins, common/jinja/value.cpp.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -57,11 +58,18 @@ def strftime_now(args: Args) -> Any:
     form = args.pos(0).split(b"\0")[0]
     if len(form) > 4096:
         raise LimitError("length of a time format", "4096 bytes")
-    text = time.strftime(form.decode("utf-8", "surrogateescape"), args.run.now) if form else ""
-    result = text.encode("utf-8", "surrogateescape")
+    result = _ASCII.sub(lambda part: _formatted(part[0], args.run.now), form)
     if not 0 < len(result) < 100:
         raise TemplateError(b"strftime_now: failed to format time")
     return result
+
+
+_ASCII = re.compile(rb"[\x01-\x7f]+")
+
+
+def _formatted(form: bytes, now: time.struct_time) -> bytes:
+    """A format of ASCII alone: of other bytes Python makes what the locale can write, C leaves them as they are."""
+    return time.strftime(form.decode("ascii"), now).encode("utf-8", "surrogateescape")
 
 
 def range_(args: Args) -> Any:
@@ -72,11 +80,12 @@ def range_(args: Args) -> Any:
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if step == 0:
         raise TemplateError(b"range() step argument must not be zero")
-    items = range(start, stop, step)
-    if len(items) > MAX_RANGE:
+    # By hand: range() itself cannot tell a length past 63 bits.
+    length = max(0, -((start - stop) // step))
+    if length > MAX_RANGE:
         raise LimitError("length of a range in the template", f"{MAX_RANGE} items")
-    args.run.spend(2 * len(items))
-    return list(items)
+    args.run.grow(length, 40)
+    return list(range(start, stop, step))
 
 
 def tojson(args: Args) -> Any:
@@ -98,7 +107,13 @@ def tojson(args: Args) -> Any:
     item_separator = as_text(parts[0], args.run) if parts else (b", " if indent < 0 else b",")
     key_separator = as_text(parts[1], args.run) if len(parts) > 1 else b": "
     text = to_json(value, args.run, indent, item_separator, key_separator)
-    return args.run.sized(_ascii(text)) if ascii_only else text
+    args.run.room(len(text))
+    if not ascii_only:
+        return text
+    args.run.spend(2 * len(text))
+    text = _ascii(text)
+    args.run.room(len(text))
+    return text
 
 
 def _ascii(text: bytes) -> bytes:
@@ -136,13 +151,13 @@ def contains(needle: Any, haystack: Any, args: Args) -> bool:
     if isinstance(haystack, Undefined):
         return False
     if isinstance(haystack, (list, tuple)):
-        args.run.spend(len(haystack))
+        args.run.spend(3 * len(haystack))
         return any(equal(needle, item, args.run) for item in haystack)
     if isinstance(haystack, bytes):
         if not isinstance(needle, bytes):
             text = b"'in' test expects args[1] as string when args[0] is string, got args[1] as "
             raise TemplateError(text + type_name(needle))
-        args.run.room(len(haystack))
+        args.run.read(len(haystack))
         return needle in haystack
     if isinstance(haystack, dict):
         check_key(needle, args.run)
@@ -189,13 +204,13 @@ def _compares(op: str) -> Handler:
 
 def _lower(args: Args) -> Any:
     args.typed(bytes)
-    args.run.room(len(args.pos(0)))
+    args.run.read(len(args.pos(0)))
     return args.pos(0) == args.pos(0).lower()
 
 
 def _upper(args: Args) -> Any:
     args.typed(bytes)
-    args.run.room(len(args.pos(0)))
+    args.run.read(len(args.pos(0)))
     return args.pos(0) == args.pos(0).upper()
 
 

@@ -3,18 +3,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
+
+from bankml.core.text.jinja.errors import LimitError
+
+MAX_LEVELS = 200  # frames that a node may take, calls of macros apart
+BODY_FRAMES = 2  # of a body and of a printed expression in it
 
 
 class Node:
-    """Any node. ``weight`` counts the nodes below and including it: what one pass over it may cost."""
+    """Any node.
 
-    __slots__ = ("pos", "weight")
+    Attributes:
+        weight: the prices of it and all below it, the bodies of statements apart: what one pass over it may cost.
+        levels: how many Python frames a pass over it takes at most, calls apart.
+
+    Raises:
+        LimitError: it has more than MAX_LEVELS.
+    """
+
+    __slots__ = ("levels", "pos", "weight")
     kind: ClassVar[str] = "Statement"
+    frames: ClassVar[int] = 1
+    """Of its own, above those of the deepest child."""
+    price: ClassVar[int] = 1
+    """In steps, of its own."""
 
     def __init__(self, pos: int, *children: Node | None) -> None:
         self.pos = pos
-        self.weight: int = 1 + sum(child.weight for child in children if child is not None)
+        there = [child for child in children if child is not None]
+        self.weight: int = self.price + sum(child.weight for child in there)
+        self.levels: int = self.frames
+        self.deepen(there, self.frames)
+
+    def deepen(self, children: Iterable[Node], frames: int) -> None:
+        """Take in children that stand so many frames above this node's own."""
+        self.levels = max(self.levels, frames + max((child.levels for child in children), default=0))
+        if self.levels > MAX_LEVELS:
+            raise LimitError("depth of the template or of its values", f"{MAX_LEVELS} levels")
 
 
 class Literal(Node):
@@ -72,6 +99,8 @@ class Sequence(Node):
 
     __slots__ = ("is_tuple", "items")
     kind = "ArrayLiteral"
+    frames = 2
+    price = 2
 
     def __init__(self, pos: int, items: list[Node], is_tuple: bool) -> None:
         super().__init__(pos, *items)
@@ -84,10 +113,14 @@ class ObjectLiteral(Node):
 
     __slots__ = ("pairs",)
     kind = "ObjectLiteral"
+    price = 3
 
     def __init__(self, pos: int, pairs: list[tuple[Node, Node]]) -> None:
         super().__init__(pos, *(node for pair in pairs for node in pair))
         self.pairs = pairs
+
+
+SUMS = (b"+", b"-", b"~")
 
 
 class Binary(Node):
@@ -95,10 +128,15 @@ class Binary(Node):
 
     __slots__ = ("left", "op", "right")
     kind = "BinaryExpression"
+    price = 3
 
     def __init__(self, pos: int, op: bytes, left: Node, right: Node) -> None:
-        super().__init__(pos, left, right)
+        super().__init__(pos, right)
         self.op = op
+        # A chain of sums is one closure.
+        chained = op in SUMS and isinstance(left, Binary) and left.op in SUMS
+        self.weight += left.weight
+        self.deepen([left], 0 if chained else self.frames)
         self.left = left
         self.right = right
 
@@ -145,6 +183,8 @@ class Test(Node):
 
     __slots__ = ("negate", "operand", "test")
     kind = "TestExpression"
+    frames = 3
+    price = 5
 
     def __init__(self, pos: int, operand: Node, negate: bool, test: Node) -> None:
         super().__init__(pos, operand, test)
@@ -158,6 +198,8 @@ class Filter(Node):
 
     __slots__ = ("filter", "operand")
     kind = "FilterExpression"
+    frames = 3
+    price = 6
 
     def __init__(self, pos: int, operand: Node, filter_: Node) -> None:
         super().__init__(pos, operand, filter_)
@@ -170,6 +212,7 @@ class Member(Node):
 
     __slots__ = ("computed", "object", "property")
     kind = "MemberExpression"
+    price = 2
 
     def __init__(self, pos: int, object_: Node, property_: Node, computed: bool) -> None:
         super().__init__(pos, object_, property_)
@@ -183,6 +226,7 @@ class Slice(Node):
 
     __slots__ = ("start", "step", "stop")
     kind = "SliceExpression"
+    price = 6
 
     def __init__(self, pos: int, start: Node | None, stop: Node | None, step: Node | None) -> None:
         super().__init__(pos, start, stop, step)
@@ -196,6 +240,8 @@ class Call(Node):
 
     __slots__ = ("args", "callee")
     kind = "CallExpression"
+    frames = 2
+    price = 5
 
     def __init__(self, pos: int, callee: Node, args: list[Node]) -> None:
         super().__init__(pos, callee, *args)
@@ -208,6 +254,7 @@ class KeywordArgument(Node):
 
     __slots__ = ("key", "value")
     kind = "KeywordArgumentExpression"
+    price = 2
 
     def __init__(self, pos: int, key: Node, value: Node) -> None:
         super().__init__(pos, key, value)
@@ -233,10 +280,18 @@ class If(Node):
     kind = "If"
 
     def __init__(self, pos: int, test: Node, body: list[Node], alternate: list[Node]) -> None:
-        super().__init__(pos, test, *body, *alternate)
+        # The tests of a chain of elifs stand side by side.
+        chain = alternate[0] if len(alternate) == 1 and isinstance(alternate[0], If) else None
+        super().__init__(pos, test)
         self.test = test
         self.body = body
         self.alternate = alternate
+        self.deepen(body, self.frames + BODY_FRAMES)
+        if chain is None:
+            self.deepen(alternate, self.frames + BODY_FRAMES)
+        else:
+            self.weight += chain.weight
+            self.deepen([chain], 0)
 
 
 class For(Node):
@@ -244,9 +299,11 @@ class For(Node):
 
     __slots__ = ("alternate", "body", "iterable", "target")
     kind = "For"
+    frames = 2
 
     def __init__(self, pos: int, target: Node, iterable: Node, body: list[Node], alternate: list[Node]) -> None:
-        super().__init__(pos, target, iterable, *body, *alternate)
+        super().__init__(pos, target, iterable)
+        self.deepen([*body, *alternate], self.frames + BODY_FRAMES)
         self.target = target
         self.iterable = iterable
         self.body = body
@@ -274,7 +331,8 @@ class Set(Node):
     kind = "Set"
 
     def __init__(self, pos: int, target: Node, value: Node | None, body: list[Node]) -> None:
-        super().__init__(pos, target, value, *body)
+        super().__init__(pos, target, value)
+        self.deepen(body, self.frames + 1 + BODY_FRAMES)
         self.target = target
         self.value = value
         self.body = body
@@ -285,12 +343,15 @@ class Macro(Node):
 
     __slots__ = ("args", "body", "name")
     kind = "Macro"
+    frames = 3  # of a call
+    price = 4
 
     def __init__(self, pos: int, name: Node, args: list[Node], body: list[Node]) -> None:
-        super().__init__(pos, name, *args, *body)
+        super().__init__(pos, name, *args)
         self.name = name
         self.args = args
         self.body = body
+        self.deepen(body, self.frames + BODY_FRAMES)
 
 
 class CallBlock(Node):
@@ -298,9 +359,12 @@ class CallBlock(Node):
 
     __slots__ = ("args", "body", "call")
     kind = "CallStatement"
+    frames = 3
+    price = 8
 
     def __init__(self, pos: int, call: Call, args: list[Node], body: list[Node]) -> None:
-        super().__init__(pos, call, *args, *body)
+        super().__init__(pos, call, *args)
+        self.deepen(body, self.frames + BODY_FRAMES)
         self.call = call
         self.args = args
         self.body = body
@@ -311,6 +375,7 @@ class FilterBlock(Node):
 
     __slots__ = ("body", "filter")
     kind = "FilterStatement"
+    price = 8
 
     def __init__(self, pos: int, filter_: Node, body: list[Node]) -> None:
         super().__init__(pos, filter_, *body)

@@ -38,7 +38,7 @@ _NO_PROPERTY = b"object_property"
 def concat(a: bytes, b: bytes, run: Run) -> bytes:
     """Two strings as one."""
     run.room(len(a) + len(b))
-    return joined([a, b]) if run.pieces else a + b
+    return joined([a, b], run) if run.pieces else a + b
 
 
 def binary(op: bytes, a: Any, b: Any, run: Run) -> Any:
@@ -57,7 +57,7 @@ def binary(op: bytes, a: Any, b: Any, run: Run) -> Any:
     if isinstance(b, (list, tuple)):
         if isinstance(a, (list, tuple)):
             if op == b"+":
-                run.spend(len(a) + len(b))
+                run.grow(len(a) + len(b))
                 return [*a, *b]
         else:
             member = _contains(a, b, run)
@@ -68,8 +68,8 @@ def binary(op: bytes, a: Any, b: Any, run: Run) -> Any:
     if op == b"*" and ((isinstance(a, bytes) and is_kind(b, Int)) or (is_kind(a, Int) and isinstance(b, bytes))):
         text, times = (a, b) if isinstance(a, bytes) else (b, a)
         run.room(len(text) * max(times, 0))
-        run.spend(max(times, 0) >> 6)
-        return joined([text] * max(times, 0)) if run.pieces else bytes(text) * max(times, 0)
+        run.grow(max(times, 0) if run.pieces else max(times, 0) >> 6)
+        return joined([text] * max(times, 0), run) if run.pieces else bytes(text) * max(times, 0)
     if (isinstance(a, bytes) and isinstance(b, bytes)) or isinstance(b, dict):
         member = _contains(a, b, run)
         if op in _MEMBERSHIP:

@@ -7,17 +7,19 @@ import re
 import time
 from typing import Any
 
+from bankml.core.text.jinja import nodes
 from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LimitError, LocatedError
 from bankml.core.text.jinja.lexer import normalize, tokenize
 from bankml.core.text.jinja.parser import parse
-from bankml.core.text.jinja.run import MAX_SECONDS, Run
+from bankml.core.text.jinja.run import SMALL, Budget, Run
 from bankml.core.text.jinja.statements import Compiler, text_of
 
 MAX_SOURCE = 256 << 10  # bytes of a template; the longest of the reference's own are 40 KiB
 MAX_TOKENS = 50_000
 # What a context holds before anything is set; a template may overwrite even these.
 CONSTANTS: dict[bytes, Any] = {b"true": True, b"True": True, b"false": False, b"False": False, b"none": None, b"None": None}
-_TOO_DEEP = "depth of the template or of its values"
+# Depth is counted, and counts end before the stack does: this is a net under what is counted wrongly.
+_TOO_DEEP, _STACK = "depth of the template or of its values", "what fits the stack"
 
 
 class Program:
@@ -44,10 +46,10 @@ class Program:
             if len(tokens) > MAX_TOKENS:
                 raise LimitError("number of tokens in the template", f"{MAX_TOKENS}")
             statements = parse(tokens)
-            self._weight = sum(node.weight for node in statements)
+            self._levels = nodes.BODY_FRAMES + max((node.levels for node in statements), default=0)
             self._body = Compiler(self.source, trace).body(statements)
         except RecursionError:
-            raise LimitError(_TOO_DEEP, "what fits the stack") from None
+            raise LimitError(_TOO_DEEP, _STACK) from None
 
     def run(self, variables: dict[bytes, Any], now: time.struct_time) -> bytes:
         """The text of one run on these variables, which are left as they are.
@@ -56,19 +58,22 @@ class Program:
             LocatedError: an error of the template, with the reference's text.
             LimitError: a limit was reached.
         """
-        return self.run_in({**CONSTANTS, **variables}, now)
+        return self.run_in({**CONSTANTS, **variables}, self.begin(now, SMALL.for_variables(variables)))
 
-    def run_in(self, scope: dict[bytes, Any], now: time.struct_time, seconds: float = MAX_SECONDS) -> bytes:
+    def begin(self, now: time.struct_time, budget: Budget) -> Run:
+        """A run of this template, not begun."""
+        return Run(now, budget, self.trace, self.pieces)
+
+    def run_in(self, scope: dict[bytes, Any], run: Run) -> bytes:
         """Like :meth:`run`, in a scope that keeps what the template sets."""
-        run = Run(now, self.trace, self.pieces, seconds)
         out: list[Any] = []
         try:
-            run.spend(self._weight)
+            run.reach(self._levels)
             self._body(scope, run, out)
             return bytes(text_of(out, run))
         except (BreakSignal, ContinueSignal) as signal:
             raise LocatedError(signal.message) from None
         except RecursionError:
-            raise LimitError(_TOO_DEEP, "what fits the stack") from None
+            raise LimitError(_TOO_DEEP, _STACK) from None
         except MemoryError:
             raise LimitError("memory of the template", "what the machine has") from None

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from bankml.core.text.jinja import nodes
 from bankml.core.text.jinja.errors import BreakSignal, ContinueSignal, LocatedError, TemplateError
 from bankml.core.text.jinja.expressions import Expression, ExpressionCompiler, Scope
-from bankml.core.text.jinja.run import Run, mark
+from bankml.core.text.jinja.run import Run, is_held, mark
 from bankml.core.text.jinja.strings import joined
-from bankml.core.text.jinja.values import Args, Func, Loop, Pair, Undefined, as_text, type_name
+from bankml.core.text.jinja.values import Args, Func, Loop, Undefined, as_text, pairs_of, type_name
 
 Statement = Callable[[Scope, Run, list[Any]], None]
 Place = Callable[[TemplateError], LocatedError]
@@ -35,8 +35,10 @@ def emit(value: Any, run: Run, out: list[Any]) -> None:
         run.printed(value)
         out.append(value)
     elif isinstance(value, (int, float)):
-        out.append(as_text(value, run))
-        run.printed(out[-1])
+        text = as_text(value, run)
+        run.hold(40 + len(text))
+        run.printed(text)
+        out.append(text)
     elif isinstance(value, (list, tuple)):
         run.holds_arrays = True
         run.spend(1)
@@ -52,9 +54,11 @@ def settle(out: list[Any], start: int, run: Run) -> None:
 
 def _elements(value: Any, run: Run, out: list[Any]) -> None:
     if isinstance(value, (list, tuple)):
-        run.spend(len(value))
+        run.spend(1 + 2 * len(value))
+        run.enter(1)
         for item in value:
             _elements(item, run, out)
+        run.depth += 1
     else:
         emit(value, run, out)
 
@@ -64,7 +68,7 @@ def text_of(out: list[Any], run: Run) -> bytes:
     if run.holds_arrays:
         settle(out, 0, run)
     run.room(sum(map(len, out)))
-    return joined(out) if run.pieces else b"".join(out)
+    return joined(out, run) if run.pieces else b"".join(out)
 
 
 class Compiler(ExpressionCompiler):
@@ -74,7 +78,10 @@ class Compiler(ExpressionCompiler):
         """The closure of a node between texts: a statement, or an expression that is printed."""
         method = self._STATEMENTS.get(type(node))
         if method is not None:
-            return method(self, node)
+            self.level += node.frames
+            compiled = method(self, node)
+            self.level -= node.frames
+            return compiled
         if isinstance(node, nodes.Literal) and isinstance(node.value, bytes):
             return self._text(node.value)
         value_of = self.expression(node)
@@ -91,11 +98,13 @@ class Compiler(ExpressionCompiler):
 
     def body(self, statements: list[nodes.Node]) -> Statement:
         """The closure of statements in a row."""
+        self.level += nodes.BODY_FRAMES
         compiled = [self.statement(node) for node in statements if not isinstance(node, nodes.Noop)]
-        if len(compiled) == 1:
-            return compiled[0]
+        self.level -= nodes.BODY_FRAMES
+        weight = 1 + sum(node.weight for node in statements)
 
         def run_all(scope: Scope, run: Run, out: list[Any]) -> None:
+            run.spend(weight)
             for statement in compiled:
                 statement(scope, run, out)
 
@@ -103,10 +112,9 @@ class Compiler(ExpressionCompiler):
 
     def block(self, statements: list[nodes.Node]) -> Callable[[Scope, Run], bytes]:
         """The closure of statements whose output is a value."""
-        body, weight = self.body(statements), 1 + sum(node.weight for node in statements)
+        body = self.body(statements)
 
         def collect(scope: Scope, run: Run) -> bytes:
-            run.spend(weight)
             out: list[Any] = []
             body(scope, run, out)
             return text_of(out, run)
@@ -172,23 +180,25 @@ class Compiler(ExpressionCompiler):
         test = self.expression(select.test) if select else None
         body, otherwise, place = self.body(node.body), self.body(node.alternate), self.place(node)
         assign, arity = self._loop_target(node.target)
-        weight = 4 + sum(child.weight for child in node.body)
+        selecting = 4 + node.iterable.weight
 
         def items_of(scope: Scope, run: Run) -> list[Any]:
             """The values to pass through, those that the condition drops already left out."""
             values = iterable(scope, run)
             if run.trace:
                 mark(values, b"array_access", *([b"object_access"] if isinstance(values, dict) else []))
+            if isinstance(values, (list, tuple, dict)):
+                run.grow(len(values))
             if isinstance(values, dict):
-                items = [Pair.of(pair) for pair in values.items()] if arity else list(values)
+                items = pairs_of(values, run) if arity else list(values)
             elif isinstance(values, (list, tuple)):
                 items = list(values)
             elif isinstance(values, Undefined):
                 items = []
             else:
                 raise TemplateError(b"Expected iterable or object type in for loop: got " + type_name(values))
-            run.spend(len(items) * (weight if test is None else weight + node.iterable.weight))
             if arity:
+                run.spend(4 * len(items))
                 for item in items:
                     _check_arity(item, arity, b"Cannot unpack non-iterable type: ", b"")
             elif assign is None and items:
@@ -197,6 +207,7 @@ class Compiler(ExpressionCompiler):
                 return items
             kept = []
             for item in items:
+                run.spend(selecting)
                 inner = run.copied(scope)
                 assign(inner, item)
                 if test(inner, run):
@@ -204,14 +215,17 @@ class Compiler(ExpressionCompiler):
             return kept
 
         def loop(outer: Scope, run: Run, out: list[Any]) -> None:
-            scope, printed = run.copied(outer), len(out)
+            scope, printed, depth = run.copied(outer), len(out), run.depth
             try:
                 items = items_of(scope, run)
             except TemplateError as error:
                 raise place(error) from None
             count, finished = len(items), False
             for i, item in enumerate(items):
-                scope[b"loop"] = _loop_variable(items, i, count)
+                run.spend(_PASS)
+                before, scope[b"loop"] = scope[b"loop"] if i else None, _loop_variable(items, i, count)
+                if i and is_held(before):
+                    run.hold(_LOOP)
                 try:
                     if assign is not None:
                         assign(scope, item)
@@ -220,8 +234,10 @@ class Compiler(ExpressionCompiler):
                 try:
                     body(scope, run, out)
                 except ContinueSignal:
+                    run.depth = depth
                     continue
                 except BreakSignal:
+                    run.depth = depth
                     break
                 finished = True
             if not finished:
@@ -262,7 +278,10 @@ class Compiler(ExpressionCompiler):
             name = target.name
 
             def set_name(scope: Scope, run: Run, out: list[Any]) -> None:
-                scope[name] = value_of(scope, run)
+                value = value_of(scope, run)
+                old = scope.get(name)
+                scope[name] = value
+                run.replaced(old)
 
             return set_name
         assign = self._set_target(target)
@@ -298,7 +317,9 @@ class Compiler(ExpressionCompiler):
             holder = owner(scope, run)
             if not isinstance(holder, dict):
                 raise TemplateError(b"Cannot assign to member of non-object")
+            old = holder.get(name)
             holder[name] = value
+            run.replaced(old)
 
         return set_member
 
@@ -317,18 +338,30 @@ class Compiler(ExpressionCompiler):
                 refused(scope, run)
 
             return refuse
-        name = node.name.name
-        bind, block = self._parameters(name, node.args, place), self.block(node.body)
+        name, levels, weight = node.name.name, node.levels, node.weight
+        bind, block = self._called(name, node, place)
 
         def handler(args: Args) -> bytes:
-            scope = args.run.copied(args.scope)
+            run = args.run
+            run.spend(weight)
+            run.reach(levels)
+            scope = run.copied(args.scope)
             bind(args, scope)
-            return block(scope, args.run)
+            return block(scope, run)
 
         def define(scope: Scope, run: Run, out: list[Any]) -> None:
             scope[name] = Func(name, handler)
 
         return define
+
+    def _called(
+        self, name: bytes, node: nodes.Macro | nodes.CallBlock, place: Place
+    ) -> tuple[Callable[[Args, Scope], None], Callable[[Scope, Run], bytes]]:
+        """The parameters and the body of what is called from elsewhere: frames are counted from there on."""
+        level, self.level = self.level, node.frames
+        parts = self._parameters(name, node.args, place), self.block(node.body)
+        self.level = level
+        return parts
 
     def _parameters(self, name: bytes, heads: list[nodes.Node], place: Place) -> Callable[[Args, Scope], None]:
         """Binds arguments as the reference does: by their number, so a default stands only behind the last argument."""
@@ -359,25 +392,32 @@ class Compiler(ExpressionCompiler):
 
     def _call_block(self, node: nodes.CallBlock) -> Statement:
         callee, args = self.expression(node.call.callee), [self.expression(arg) for arg in node.call.args]
-        place = self.place(node)
-        bind, block = self._parameters(b"caller", node.args, place), self.block(node.body)
+        place, level = self.place(node), self.level
+        bind, block = self._called(b"caller", node, place)
+        levels, weight = node.levels, node.weight
 
         def call(scope: Scope, run: Run, out: list[Any]) -> None:
             function = callee(scope, run)
             if type(function) is not Func:
                 raise place(TemplateError(b"Callee is not a function: got " + type_name(function)))
             written_in = run.copied(scope)
+            # The macro may keep its caller, and that the scope.
+            run.hold(1000 + 100 * len(written_in))
 
             def caller(inner: Args) -> bytes:
-                own = inner.run.copied(written_in)
+                run.spend(weight)
+                run.reach(levels)
+                own = run.copied(written_in)
                 bind(inner, own)
-                return block(own, inner.run)
+                return block(own, run)
 
             called_from = {**run.copied(scope), b"caller": Func(b"caller", caller)}
+            run.enter(level)
             try:
                 emit(function.invoke(run, called_from, [arg(scope, run) for arg in args]), run, out)
             except TemplateError as error:
                 raise place(error) from None
+            run.depth += level
 
         return call
 
@@ -411,6 +451,10 @@ def _check_arity(value: Any, arity: int, not_iterable: bytes, where: bytes) -> N
         raise TemplateError(not_iterable + type_name(value))
     if len(value) != arity:
         raise TemplateError(b"Too %b items to unpack%b" % (b"few" if arity > len(value) else b"many", where))
+
+
+_PASS = 6  # steps of a pass, its body apart: the loop's variable has nine members
+_LOOP = 400  # bytes of that variable
 
 
 def _loop_variable(items: list[Any], i: int, count: int) -> Loop:

@@ -10,10 +10,11 @@ import re
 from typing import Any
 
 from bankml.core.text.jinja.errors import LimitError, TemplateError, UnsupportedError
-from bankml.core.text.jinja.run import MAX_STRING
+from bankml.core.text.jinja.run import MAX_STRING, Run
 from bankml.core.text.jinja.values import Args, Handler, Int, Undefined, as_int, as_text, is_kind
 
 _INT_MAX = (1 << 31) - 1
+_LONGEST_NUMBER = 4096
 _FLOAT_AT = re.compile(
     rb"[ \t\n\v\f\r]*([+-]?(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?"
     rb"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan))",
@@ -32,8 +33,9 @@ def parts_of(text: bytes) -> tuple[bytes, ...]:
     return text.parts if isinstance(text, Joined) else (text,)
 
 
-def joined(pieces: list[bytes]) -> bytes:
+def joined(pieces: list[bytes], run: Run) -> bytes:
     """The pieces as one string that remembers them."""
+    run.grow(8 * sum(len(piece.parts) if isinstance(piece, Joined) else 1 for piece in pieces))
     parts = [part for piece in pieces for part in parts_of(piece)]
     if len(parts) == 1:
         return parts[0]
@@ -52,11 +54,16 @@ def _text(args: Args, complaint: bytes | None = None) -> bytes:
     return value
 
 
-def _per_part(method: Any, shift: int = 5) -> Handler:
+def _per_part(method: Any, price: int = 0) -> Handler:
+    """A method of each piece; ``price`` is what a byte costs."""
+
     def handler(args: Args) -> Any:
         args.typed(bytes)
-        args.run.spend(len(args.pos(0)) >> shift)
-        return joined([method(part) for part in parts_of(args.pos(0))])
+        text = args.pos(0)
+        args.run.room(len(text))
+        args.run.spend((len(text) >> 8) + price * len(text))
+        args.run.spend(2 * len(parts_of(text)))
+        return joined([method(part) for part in parts_of(text)], args.run)
 
     return handler
 
@@ -71,6 +78,7 @@ def _strip(left: bool, right: bool) -> Handler:
         parts = list(parts_of(_text(args, b"strip() first argument must be a string" if left and right else None)))
         chars = args.named(b"chars", 1)
         chosen = None if isinstance(chars, Undefined) else as_text(chars, args.run)
+        args.run.spend(len(args.pos(0)) * (16 + len(chosen or b"")) >> 10)
         # A piece that is stripped to nothing goes, and the next one is stripped in its place.
         while left and parts:
             parts[0] = bytes(parts[0]).lstrip(chosen)
@@ -82,7 +90,7 @@ def _strip(left: bool, right: bool) -> Handler:
             if parts[-1]:
                 break
             parts.pop()
-        return joined(parts)
+        return joined(parts, args.run)
 
     return handler
 
@@ -91,7 +99,7 @@ def _edge(at_end: bool) -> Handler:
     def handler(args: Args) -> Any:
         args.typed(bytes, bytes)
         text, edge = args.pos(0), args.pos(1)
-        args.run.room(len(edge))
+        args.run.read(len(edge))
         return text.endswith(edge) if at_end else text.startswith(edge)
 
     return handler
@@ -108,11 +116,11 @@ def _split(from_right: bool) -> Handler:
             raise TemplateError(b"empty separator")
         most = as_int(args.pos(2)) if len(args.values) > 2 else -1
         # A search from the right is quadratic at worst, so its worst case is what is paid for.
-        args.run.spend((len(text) * len(delimiter) if from_right else len(text)) >> 5)
-        most = min(most, len(text)) if most >= 0 else -1
-        pieces = text.rsplit(delimiter, most) if from_right else text.split(delimiter, most)
-        args.run.spend(2 * len(pieces))
-        return pieces
+        args.run.read(len(text) * (len(delimiter) if from_right else 2))
+        count = text.count(delimiter)
+        most = min(most, count) if most >= 0 else -1
+        args.run.grow(1 + (count if most < 0 else most), 56)
+        return text.rsplit(delimiter, most) if from_right else text.split(delimiter, most)
 
     return handler
 
@@ -124,6 +132,7 @@ def _replace(args: Args) -> Any:
         raise UnsupportedError(b"String replace with count argument not implemented")
     if old == new:
         return text
+    args.run.read(2 * len(text))
     times = text.count(old) if old else len(text) + 1
     args.run.room(len(text) + times * (len(new) - len(old)))
     return text.replace(old, new)
@@ -137,12 +146,13 @@ def _format(args: Args) -> Any:
     while (at := text.find(b"{", start)) >= 0:
         if text[at + 1 : at + 2] != b"}":
             raise UnsupportedError(b"format() only supports simple '{}' placeholders")
+        args.run.spend(4)
         pieces += [text[start:at], as_text(args.pos(index), args.run)]
         index += 1
         start = at + 2
     pieces.append(text[start:])
     args.run.room(sum(map(len, pieces)))
-    return joined([piece for piece in pieces if piece])
+    return joined([piece for piece in pieces if piece], args.run)
 
 
 _DIGITS_AT = re.compile(rb"[ \t\n\v\f\r]*([+-]?)(0[xX](?=[0-9a-fA-F]))?([0-9a-zA-Z]*)")
@@ -150,21 +160,30 @@ _DIGITS_AT = re.compile(rb"[ \t\n\v\f\r]*([+-]?)(0[xX](?=[0-9a-fA-F]))?([0-9a-zA
 
 def parse_int(text: bytes, base: int) -> int | None:
     """The integer that the text starts with in a base (0: by prefix), or None; 32 bits. Source: C++ std::stoi."""
-    match = _DIGITS_AT.match(text.split(b"\0")[0][:4096])
+    match = _DIGITS_AT.match(text)
     assert match is not None
     sign, prefix, digits = match.groups()
     if prefix and base not in (0, 16):
         digits, prefix = b"0", None
     if base == 0:
         base = 16 if prefix else 8 if digits.startswith(b"0") else 10
-    value, count = 0, 0
-    for c in digits:
+    zeros = len(digits) - len(digits.lstrip(b"0"))
+    value, count = 0, zeros
+    # Past some digits no 32 bits hold it, whatever follows.
+    for c in digits[zeros : zeros + 64]:
         digit = int(bytes((c,)), 36)
         if digit >= base:
             break
         value, count = min(value * base + digit, 1 << 40), count + 1
     value = -value if sign == b"-" else value
     return value if count and -_INT_MAX - 1 <= value <= _INT_MAX else None
+
+
+def _number_text(args: Args) -> bytes:
+    """The beginning of a text that stands for a number, as C reads it."""
+    text: bytes = args.pos(0)[:_LONGEST_NUMBER].split(b"\0")[0]
+    args.run.spend(len(text) >> 3)
+    return text
 
 
 def _int(args: Args) -> Any:
@@ -175,7 +194,7 @@ def _int(args: Args) -> Any:
         raise TemplateError(b"int() base must be 0 or between 2 and 36")
     if not isinstance(value, bytes):
         raise TemplateError(b"int() first argument must be a string")
-    number = parse_int(value, base)
+    number = parse_int(_number_text(args), base)
     if number is not None:
         return number
     return 0 if isinstance(fallback, Undefined) else as_int(fallback)
@@ -184,7 +203,7 @@ def _int(args: Args) -> Any:
 def _float(args: Args) -> Any:
     args.typed(bytes)
     fallback = args.named(b"default", 1)
-    match = _FLOAT_AT.match(args.pos(0).split(b"\0")[0][:4096])
+    match = _FLOAT_AT.match(_number_text(args))
     if match:
         text = match.group(1).decode()
         value = float.fromhex(text) if "0x" in text.lower() else float(text)
@@ -216,10 +235,13 @@ def _indent(args: Args) -> Any:
     if is_kind(width, Int):
         if not 0 <= width <= MAX_STRING:
             raise LimitError("width of an indent in the template", f"0 to {MAX_STRING}")
+        args.run.room(width)
         pad = b" " * width
     else:
         pad = width if isinstance(width, bytes) else b"    "
     ends_line = text.endswith(b"\n")
+    args.run.grow(4 * (text.count(b"\n") + 1), 28)
+    args.run.spend(4 * text.count(b"\n"))
     lines = text.split(b"\n")
     if ends_line or not text:
         lines.pop()
@@ -259,7 +281,7 @@ STRING: dict[bytes, Handler] = {
     b"strip": _strip(True, True),
     b"rstrip": _strip(False, True),
     b"lstrip": _strip(True, False),
-    b"title": _per_part(_title, 1),
+    b"title": _per_part(_title, 4),
     b"capitalize": _per_part(bytes.capitalize),
     b"length": _length,
     b"startswith": _edge(False),

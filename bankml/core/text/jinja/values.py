@@ -68,6 +68,13 @@ class Pair(tuple[Any, ...]):
         return pair
 
 
+def pairs_of(value: dict[Any, Any], run: Run) -> list[Pair]:
+    """The items of an object as tuples, paid for."""
+    run.spend(5 * len(value))
+    run.hold(320 * len(value))
+    return [Pair.of(pair) for pair in value.items()]
+
+
 class Func:
     """A function, perhaps bound to the value it is a member of."""
 
@@ -238,14 +245,21 @@ def as_text(value: Any, run: Run) -> bytes:
     if isinstance(value, int):
         return b"%d" % value
     if isinstance(value, float):
+        if not -1e15 < value < 1e15:
+            run.spend(32)
         return float_text(value)
     if value is None:
         return b"None"
     if isinstance(value, (list, tuple, dict)):
-        run.spend(len(value))
+        run.spend(2 + 5 * len(value))
+        run.enter(3)
         if isinstance(value, dict):
-            return _enclosed([_repr(k, run) + b": " + _repr(v, run) for k, v in value.items()], b"{", b"}", run)
-        parts = [_repr(item, run) for item in value]
+            parts = [_repr(k, run) + b": " + _repr(v, run) for k, v in value.items()]
+        else:
+            parts = [_repr(item, run) for item in value]
+        run.depth += 3
+        if isinstance(value, dict):
+            return _enclosed(parts, b"{", b"}", run)
         if isinstance(value, list):
             return _enclosed(parts, b"[", b"]", run)
         return _enclosed(parts, b"(", b",)" if len(value) == 1 else b")", run)
@@ -274,8 +288,9 @@ def hashable(value: Any, run: Run) -> bool:
     if isinstance(value, (Undefined, Func)):
         return False
     if isinstance(value, (list, tuple, dict)):
-        run.spend(len(value))
+        run.spend(1 + 3 * len(value))
         items = value.values() if isinstance(value, dict) else value
+        # No deeper than a Pair may be: what is not immutable ends it.
         return all(immutable(item) and hashable(item, run) for item in items)
     return True
 
@@ -296,7 +311,7 @@ def equal(a: Any, b: Any, run: Run) -> bool:
     if isinstance(a, bytes):
         if not isinstance(b, bytes) or len(a) != len(b):
             return False
-        run.room(len(a))
+        run.read(len(a))
         return bytes.__eq__(a, b)
     if isinstance(a, (int, float)):
         return isinstance(b, (int, float)) and a == b
@@ -326,7 +341,7 @@ def compare(a: Any, b: Any, op: str, run: Run) -> bool:
         x, y = to_double(a), to_double(b)
     elif (isinstance(a, bytes) and (isinstance(b, bytes) or is_number(b))) or (isinstance(b, bytes) and is_number(a)):
         x, y = as_text(a, run), as_text(b, run)
-        run.room(min(len(x), len(y)))
+        run.read(min(len(x), len(y)))
     elif isinstance(a, bool) and isinstance(b, bool):
         if op not in ("eq", "ne"):
             raise TemplateError(b"Unsupported comparison operator for bool type")
@@ -362,9 +377,10 @@ _ESCAPES: dict[int, bytes] = {i: b"\\u%04x" % i for i in range(0x20)} | {
 _ESCAPED = bytes(_ESCAPES)
 
 
-def json_string(value: bytes) -> bytes:
+def json_string(value: bytes, run: Run) -> bytes:
     """A JSON string; bytes above 0x7f stay as they are."""
     if any(c in value for c in _ESCAPED):
+        run.spend(len(value))
         value = b"".join([_ESCAPES[c] if c in _ESCAPES else bytes((c,)) for c in value])
     return b'"' + value + b'"'
 
@@ -378,10 +394,11 @@ def to_json(
     level: int = 0,
 ) -> bytes:
     """A value as JSON, keys in their order; functions and undefined values are null. Source: value_to_json_internal."""
-    run.spend(1)
+    run.spend(5)
     if isinstance(value, bytes):
-        run.spend(len(value) >> 3)
-        return json_string(value)
+        run.room(len(value))
+        run.spend(len(value) >> 6)
+        return json_string(value, run)
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, int):
@@ -398,10 +415,12 @@ def to_json(
     pad = b" " * (level * indent) if indent > 0 else b""
     inner = pad + (b" " * indent if indent > 0 else b"")
     parts = []
+    run.enter(1)
     for item in value:
         text = to_json(value[item] if is_dict else item, run, indent, item_separator, key_separator, level + 1)
-        parts.append(inner + (json_string(as_text(item, run)) + key_separator if is_dict else b"") + text)
+        parts.append(inner + (json_string(as_text(item, run), run) + key_separator if is_dict else b"") + text)
         run.room(len(parts[-1]))
+    run.depth += 1
     between = item_separator + newline
     run.room(sum(map(len, parts)) + len(between) * len(parts))
     return opener + newline + between.join(parts) + newline + pad + closer
