@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Write bankml/core/text/pretokenizer_table.py: how the reference's library classes every code point.
+"""Write bankml/core/tokenizer/pretokenizer_table.py: how the reference's library classes every code point.
 
 Usage: python testing/make_unicode_table.py [REFERENCE_DIR] [--check]
 
@@ -18,9 +18,9 @@ from itertools import groupby
 from pathlib import Path
 
 from bankml.core.oracle.reference import Reference
-from bankml.core.text.pretokenizer_table import RUNS
+from bankml.core.tokenizer.pretokenizer_table import RUNS
 
-TARGET = Path(__file__).parent.parent / "bankml/core/text/pretokenizer_table.py"
+TARGET = Path(__file__).parent.parent / "bankml/core/tokenizer/pretokenizer_table.py"
 WHITESPACE = 0x100
 CATEGORIES = {0x02: "n", 0x04: "l", 0x10: "m", 0x20: "p", 0x40: "s"}
 

@@ -24,8 +24,8 @@ from bankml.core.oracle.kinds._token_corpus import Draw
 from bankml.core.oracle.kinds._token_reference import ReferenceVocab
 from bankml.core.oracle.kinds.tokenizer import MODES
 from bankml.core.oracle.reference import Reference
-from bankml.core.text.bpe import BYTE_CHARS
-from bankml.core.text.vocab_special import _EOG_TEXTS, _FIM_TEXTS
+from bankml.core.tokenizer.bpe import BYTE_CHARS
+from bankml.core.tokenizer.vocab_special import _EOG_TEXTS, _FIM_TEXTS
 
 NAMES = [*" ".join(_FIM_TEXTS.values()).split(), *_EOG_TEXTS.split(), "<|channel|>", "<|message|>", "<|start|>"]
 LETTERS = ("abcd e1'\n", "abé中 .,!s'")

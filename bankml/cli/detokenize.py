@@ -29,7 +29,7 @@ def command(model: str | None, ids: tuple[str, ...], no_special: bool, clean: bo
     """
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.pins import resolve_model
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
     with GgufFile.open(resolve_model(model)) as gguf:
         tokenizer = Tokenizer.from_gguf(gguf)

@@ -19,7 +19,7 @@ from bankml.cli.sampling_flags import sampling_flags, sampling_request
 from bankml.cli.values import FILE, MODEL, TEXT
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.content import Content
+    from bankml.core.answers.content import Content
     from bankml.core.engine import Completion, Engine
     from bankml.core.engine.chat import Chat
 
@@ -139,14 +139,14 @@ class _Begun:
 
 def _schema(path: Path | None) -> dict[str, Any] | None:
     """The schema in a file."""
-    from bankml.core.constrain import json_text
+    from bankml.core.json import ordered
     from bankml.refusal import Refusal
 
     if path is None:
         return None
-    value = json_text.read(read_file(path))
+    value = ordered.read(read_file(path))
     if not isinstance(value, dict):
-        raise Refusal("schema.object", "the schema of an answer is an object", where=str(path), found=json_text.dump(value)[:60])
+        raise Refusal("schema.object", "the schema of an answer is an object", where=str(path), found=ordered.dump(value)[:60])
     return value
 
 
@@ -186,8 +186,8 @@ def _start(engine: Engine, chat: list[dict[str, Any]] | str, asked: _Asked) -> _
 
 
 def _chat(engine: Engine, messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> Chat:
+    from bankml.core.chat.template_request import read_request
     from bankml.core.engine.chat import ready, rendered
-    from bankml.core.text.template_request import read_request
     from bankml.refusal import Refusal
 
     wanted = {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
@@ -207,7 +207,7 @@ def _plain_grammar(schema: dict[str, Any] | None) -> str:
 
 
 def _content(chat: Chat) -> Content:
-    from bankml.core.constrain.content import Content
+    from bankml.core.answers.content import Content
 
     return Content(chat.reading)
 
@@ -266,9 +266,9 @@ def _summary(completion: Completion) -> str:
 
 def _report(engine: Engine, begun: _Begun, llama_threads: int, asked: _Asked) -> dict[str, Any]:
     from bankml.core.engine.chat import told_whole
+    from bankml.core.receipts.receipt import text_sha256
     from bankml.core.serve.answer import resolved
     from bankml.core.serve.logprobs import entries
-    from bankml.core.serve.receipt import text_sha256
 
     verified = engine.verified
     completion = begun.completion.run()

@@ -15,7 +15,7 @@ from bankml.cli.output import to_json
 from bankml.cli.values import FILE, MODEL, TEXT
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.chat_grammar import ChatGrammar
+    from bankml.core.answers.chat_grammar import ChatGrammar
 
 
 @click.group("grammar")
@@ -44,7 +44,7 @@ def check(file: Path, model: str | None, root: str, as_json: bool) -> None:
         from bankml.core.constrain.trie import VocabularyTrie
         from bankml.core.gguf.reader import GgufFile
         from bankml.core.pins import resolve_model
-        from bankml.core.text.tokenizer import Tokenizer
+        from bankml.core.tokenizer.tokenizer import Tokenizer
 
         with GgufFile.open(resolve_model(model)) as gguf:
             tokenizer = Tokenizer.from_gguf(gguf)
@@ -97,10 +97,10 @@ def from_schema(file: Path, model: str | None, as_json: bool) -> None:
 
 
 def _on_template(model: str, schema: bytes) -> ChatGrammar:
-    from bankml.core.constrain.chat_grammar import chat_grammar
+    from bankml.core.answers.chat_grammar import chat_grammar
+    from bankml.core.chat.template import ChatTemplate
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.pins import resolve_model
-    from bankml.core.text.template import ChatTemplate
 
     with GgufFile.open(resolve_model(model)) as gguf:
         return chat_grammar(ChatTemplate.from_gguf(gguf), schema)

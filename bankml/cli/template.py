@@ -17,7 +17,7 @@ from bankml.cli.output import to_json
 from bankml.cli.values import FILE, MODEL, TEXT
 
 if TYPE_CHECKING:
-    from bankml.core.text.template import ChatTemplate
+    from bankml.core.chat.template import ChatTemplate
 
 
 @click.command("template")
@@ -68,9 +68,9 @@ def _clock(now: str | None) -> datetime | None:
 
 
 def _template(model: str | None, file: Path | None, now: datetime | None) -> ChatTemplate:
+    from bankml.core.chat.template import ChatTemplate
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.pins import resolve_model
-    from bankml.core.text.template import ChatTemplate
 
     source = read_file(file) if file is not None else None
     with GgufFile.open(resolve_model(model)) as gguf:
@@ -92,7 +92,7 @@ def _answers(template: ChatTemplate, now: datetime | None) -> Iterator[dict[str,
 
 
 def _parse(text: bytes, where: str) -> Any:
-    from bankml.core.text.messages import loads
+    from bankml.core.chat.messages import loads
     from bankml.refusal import Refusal
 
     try:

@@ -28,7 +28,7 @@ def command(model: str | None, add_special: bool, no_special: bool, pieces: bool
     """
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.pins import resolve_model
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
     with GgufFile.open(resolve_model(model)) as gguf:
         tokenizer = Tokenizer.from_gguf(gguf)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from bankml.core.constrain.chat_grammar import chat_grammar
+from bankml.core.answers.chat_grammar import chat_grammar
+from bankml.core.chat.template import CHATML, ChatTemplate
 from bankml.core.oracle.kinds._template_samples import SAMPLES
-from bankml.core.text.template import CHATML, ChatTemplate
 from bankml.refusal import Refusal
 
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'

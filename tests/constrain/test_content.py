@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bankml.core.constrain.chat_grammar import ChatGrammar, chat_grammar
-from bankml.core.constrain.content import Content
-from bankml.core.constrain.json_scan import DONE, MORE, JsonScan
-from bankml.core.text.template import CHATML, ChatTemplate
+from bankml.core.answers.chat_grammar import ChatGrammar, chat_grammar
+from bankml.core.answers.content import Content
+from bankml.core.answers.json_scan import DONE, MORE, JsonScan
+from bankml.core.chat.template import CHATML, ChatTemplate
 from bankml.refusal import Refusal
 
 CHAT = chat_grammar(ChatTemplate(CHATML), None)

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from bankml.core.constrain.doubles import number
 from bankml.core.constrain.grammar import Grammar
 from bankml.core.constrain.schema import grammar_of, grammar_of_text
 from bankml.core.constrain.trie import VocabularyTrie
+from bankml.core.json.doubles import number
 from bankml.refusal import Refusal
 from tests.steps import calls
 

@@ -19,7 +19,7 @@ import pytest
 from bankml.core.engine import Engine, EngineOptions
 from bankml.core.exact import check, sweep
 from bankml.core.oracle.kinds.libm import KIND
-from bankml.core.serve.receipt import receipt
+from bankml.core.receipts.receipt import receipt
 from bankml.core.serve.resident import Resident
 from bankml.refusal import Refusal
 

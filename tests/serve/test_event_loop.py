@@ -70,7 +70,7 @@ def test_what_a_client_that_left_asked_for_ends_at_once(server: Server, monkeypa
             outcomes.append("ended")
             raise
 
-    monkeypatch.setattr("bankml.core.text.tokenizer.go_on", watched)
+    monkeypatch.setattr("bankml.core.tokenizer.tokenizer.go_on", watched)
     client = server.dial()
     body = b'{"content":"%s"}' % (b"hello " * (1 << 17))
     client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")

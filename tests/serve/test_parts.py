@@ -12,9 +12,9 @@ import pytest
 
 from bankml.core.gguf.types import TYPES
 from bankml.core.json.writer import dump
+from bankml.core.receipts.receipt import text_sha256
 from bankml.core.serve import fields, shapes
 from bankml.core.serve.props import file_type
-from bankml.core.serve.receipt import text_sha256
 from bankml.core.serve.request import read_chat
 from bankml.core.serve.responses import EventStream
 from bankml.refusal import Refusal

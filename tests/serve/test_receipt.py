@@ -10,7 +10,7 @@ import pytest
 
 from bankml.core.engine import Engine, EngineOptions
 from bankml.core.pins import Verified, measure, verify
-from bankml.core.serve.receipt import receipt
+from bankml.core.receipts.receipt import receipt
 from bankml.core.serve.resident import Resident
 
 COUNTS: dict[str, Any] = {"prompt_tokens": 1, "completion_tokens": 1, "cache_n": 0, "ttft_ms": 1.0, "wall_ms": 1.0}

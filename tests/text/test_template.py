@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from bankml.core.chat.template import ChatTemplate
+from bankml.core.chat.template_analysis import difference, segments
+from bankml.core.chat.template_formats import find_format, gemma_messages
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U32
 from bankml.core.gguf.writer import write_gguf
 from bankml.core.oracle.kinds._template_samples import SAMPLES
-from bankml.core.text.template import ChatTemplate
-from bankml.core.text.template_analysis import difference, segments
-from bankml.core.text.template_formats import find_format, gemma_messages
-from bankml.core.text.tokenizer import Tokenizer
+from bankml.core.tokenizer.tokenizer import Tokenizer
 from bankml.refusal import Refusal
 
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -11,8 +11,8 @@ import pytest
 
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.oracle.kinds._token_corpus import broken, drawn, written
-from bankml.core.text import tokenizer as module
-from bankml.core.text.tokenizer import Tokenizer
+from bankml.core.tokenizer import tokenizer as module
+from bankml.core.tokenizer.tokenizer import Tokenizer
 from bankml.kernels import bpe
 from bankml.refusal import Refusal
 from tests.steps import lines
@@ -48,7 +48,7 @@ def test_text_comes_back_but_for_bytes_without_a_token(ours):
 
 
 def test_twenty_one_bytes_have_no_token(ours):
-    from bankml.core.text.bpe import BYTE_CHARS
+    from bankml.core.tokenizer.bpe import BYTE_CHARS
 
     assert sum(char not in ours.vocab.ids for char in BYTE_CHARS.values()) == 21
 

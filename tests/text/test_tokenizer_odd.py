@@ -10,8 +10,8 @@ import pytest
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import ARRAY, BOOL, I32, STRING, U32
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.text import tokenizer as module
-from bankml.core.text.tokenizer import Tokenizer
+from bankml.core.tokenizer import tokenizer as module
+from bankml.core.tokenizer.tokenizer import Tokenizer
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "records" / "odd-vocabularies.json.gz").read_bytes()))["vocabularies"]
 
@@ -61,7 +61,7 @@ def test_native_merging_gives_the_same(tmp_path, monkeypatch):
 
 
 def test_long_merging_gives_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("bankml.core.text.bpe._LONG", 2)
+    monkeypatch.setattr("bankml.core.tokenizer.bpe._LONG", 2)
     for number, given in enumerate(CASES):
         ours = open_tokenizer(tmp_path / f"{number}.gguf", given)
         for text, add_special, parse_special, ids, _ in given["answers"]["texts"]:

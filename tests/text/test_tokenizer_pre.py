@@ -9,9 +9,9 @@ import pytest
 
 from bankml.core.oracle.kinds._token_corpus import drawn, written
 from bankml.core.oracle.kinds.tokenizer import KIND
-from bankml.core.text.pretokenizer import Pretokenizer
-from bankml.core.text.pretokenizer_classes import collapse, collapse_han, widen
-from bankml.core.text.pretokenizer_patterns import PRE, STEPS, UNPLAYED
+from bankml.core.tokenizer.pretokenizer import Pretokenizer
+from bankml.core.tokenizer.pretokenizer_classes import collapse, collapse_han, widen
+from bankml.core.tokenizer.pretokenizer_patterns import PRE, STEPS, UNPLAYED
 from bankml.refusal import Refusal
 
 RECORDS = Path(__file__).parent.parent / "records"

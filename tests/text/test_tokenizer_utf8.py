@@ -4,7 +4,7 @@
 import pytest
 
 from bankml.core.oracle.kinds._token_corpus import broken, drawn
-from bankml.core.text.utf8 import complete, decode_lenient
+from bankml.core.tokenizer.utf8 import complete, decode_lenient
 from bankml.refusal import Refusal
 
 

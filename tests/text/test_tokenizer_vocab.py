@@ -6,7 +6,7 @@ import pytest
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import ARRAY, BOOL, F32, I32, STRING, U16, U32
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.text.tokenizer import Tokenizer
+from bankml.core.tokenizer.tokenizer import Tokenizer
 from bankml.refusal import Refusal
 
 TOKENS = ["a", "b", "ab", "<s>", "</s>", "Ġ", "c", "d", "e", "f", "g", "h", "i"]

@@ -2,5 +2,5 @@
 """Measuring: models and kernels against the reference.
 
 May import: core.constrain, core.engine, core.exact, core.gguf, core.model, core.oracle, core.pins, core.sampling,
-core.text, home, kernels, refusal.
+core.tokenizer, home, kernels, refusal.
 """

@@ -20,7 +20,7 @@ from bankml.core.bench.samples import Samples
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 STEPS = 48
 TOKENS = 32
@@ -81,7 +81,7 @@ def measure_constraints(path: Path, threads: int, rounds: int) -> Costs:
     from bankml.core.constrain.schema import grammar_of_text
     from bankml.core.constrain.trie import VocabularyTrie
     from bankml.core.gguf.reader import GgufFile
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
     schema = json.dumps(_schema()).encode()
     grammar = grammar_of_text(schema).text.decode()

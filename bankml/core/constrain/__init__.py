@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What an answer may be made of: GBNF grammars, masks over a vocabulary, JSON schemas as grammars.
 
-May import: core.json, core.text, kernels, refusal.
+May import: core.json, kernels, refusal.
 """

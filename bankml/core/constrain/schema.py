@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bankml.core.constrain import json_text
 from bankml.core.constrain.integers import HIGHEST, LOWEST, UnboundedError, integer_range
 from bankml.core.constrain.pattern import InvalidError, UnsupportedError, pattern_rule
 from bankml.core.constrain.rule_book import RESERVED, RuleBook, dashed, literal, repetition
@@ -30,6 +29,7 @@ from bankml.core.constrain.schema_nodes import (
     Tuple,
     read_document,
 )
+from bankml.core.json import ordered
 from bankml.refusal import Refusal
 
 _UNBOUNDED = (1 << 31) - 1
@@ -49,11 +49,11 @@ def grammar_of_text(schema: bytes) -> SchemaGrammar:
     Raises:
         Refusal: ``schema.json``, or as :func:`grammar_of`.
     """
-    return grammar_of(json_text.read(schema))
+    return grammar_of(ordered.read(schema))
 
 
 def grammar_of(schema: Any) -> SchemaGrammar:
-    """The grammar of a schema that :func:`json_text.read` gave.
+    """The grammar of a schema that :func:`ordered.read` gave.
 
     Raises:
         Refusal: ``schema.unsupported`` with the reference's message, or ``schema.limit``.
@@ -85,7 +85,7 @@ def _text(raw: str) -> str:
 
 
 def _constant(value: Any) -> str:
-    return literal(_bytes(json_text.dump(value)))
+    return literal(_bytes(ordered.dump(value)))
 
 
 class _Converter:
@@ -232,7 +232,7 @@ class _Converter:
         for each, schema in properties:
             raw = _bytes(each)
             value = self.visit(schema, below + raw)
-            key = literal(_bytes(json_text.dump(each)))
+            key = literal(_bytes(ordered.dump(each)))
             pairs[raw] = self.book.add(f"{below}{raw}-kv", f'{key} space ":" space {value}')
             (needed if each in required else optional).append(raw)
         if additional is not None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The slot, the prompt caches and the loop that makes an answer.
 
-May import: core.constrain, core.exact, core.gguf, core.model, core.pins, core.sampling, core.text, refusal.
+May import: core.answers, core.chat, core.constrain, core.exact, core.gguf, core.model, core.pins, core.sampling,
+core.tokenizer, refusal.
 """
 
 from __future__ import annotations

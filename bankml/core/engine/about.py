@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bankml.core.chat.template import ChatTemplate
 from bankml.core.gguf.guard import Verdict, judge
 from bankml.core.gguf.header import Array, Header
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.model.plan import plan
 from bankml.core.pins.record import find_fork, pin_of
-from bankml.core.text.template import ChatTemplate
-from bankml.core.text.tokenizer import Tokenizer
+from bankml.core.tokenizer.tokenizer import Tokenizer
 from bankml.refusal import EXIT_OTHER, EXIT_REFUSED, Refusal
 
 _SIZES = {

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.chat_grammar import ChatGrammar
-    from bankml.core.constrain.content import Content
+    from bankml.core.answers.chat_grammar import ChatGrammar
+    from bankml.core.answers.content import Content
+    from bankml.core.chat.template import Prompt
+    from bankml.core.chat.template_request import ChatRequest
     from bankml.core.engine.completion import Completion
     from bankml.core.engine.engine import Engine
-    from bankml.core.text.template import Prompt
-    from bankml.core.text.template_request import ChatRequest
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def rendered(engine: Engine, conversation: ChatRequest) -> Rendered:
     Raises:
         Refusal: the template's, or the schema's.
     """
-    from bankml.core.constrain.chat_grammar import grammar_on
+    from bankml.core.answers.chat_grammar import grammar_on
 
     prompt = engine.template.prompt(conversation)
     return Rendered(prompt, grammar_on(prompt, conversation, engine.template))

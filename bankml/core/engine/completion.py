@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bankml.core.engine.slot import Slot
     from bankml.core.sampling.chain import Sampler
     from bankml.core.sampling.probabilities import Measure, Probabilities
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.constrain.trie import VocabularyTrie
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 
 def read_grammar(text: str, tokenizer: Tokenizer, vocabulary: VocabularyTrie, prefill: bytes = b"") -> Grammar:

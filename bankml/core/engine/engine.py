@@ -17,6 +17,7 @@ from bankml.core.sampling import SamplingParams, gguf_defaults
 from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
+    from bankml.core.chat.template import ChatTemplate
     from bankml.core.constrain.trie import VocabularyTrie
     from bankml.core.engine.constrained import Constrained
     from bankml.core.gguf.reader import GgufFile
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from bankml.core.pins import Verified
     from bankml.core.sampling.chain import Sampler
     from bankml.core.sampling.probabilities import Measure
-    from bankml.core.text.template import ChatTemplate
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 _PADDING = 256
 
@@ -104,7 +104,7 @@ class Engine:
         from bankml.core.gguf.reader import GgufFile
         from bankml.core.model.compile import compile_kernels
         from bankml.core.model.plan import plan
-        from bankml.core.text.tokenizer import Tokenizer
+        from bankml.core.tokenizer.tokenizer import Tokenizer
 
         options = options or EngineOptions()
         if not 0 <= options.n_ctx < 1 << 31:
@@ -147,7 +147,7 @@ class Engine:
         Raises:
             Refusal: it has none that runs.
         """
-        from bankml.core.text.template import ChatTemplate
+        from bankml.core.chat.template import ChatTemplate
 
         return ChatTemplate.from_gguf(self.gguf, tokenizer=self.tokenizer)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """b11192's sampler chain: its numbers, the request's fields for them, and the draw.
 
-May import: core.gguf, kernels, refusal.
+May import: core.gguf, core.json, kernels, refusal.
 """
 
 from __future__ import annotations

@@ -8,21 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from bankml.core.gguf.text_values import as_text, read_integer, read_real
+from bankml.core.json.numbers import f32
 
 RANDOM_SEED = 0xFFFFFFFF
 """This seed asks for a seed from the system. Source: LLAMA_DEFAULT_SEED, include/llama.h."""
 
 CHAIN = ("penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature")
 """The default order. Source: common_params_sampling, common/common.h."""
-
-
-def f32(x: float) -> float:
-    """x rounded to single precision, as a Python float."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(x))
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from bankml.core.sampling.numbers import (
+from bankml.core.json.numbers import (
     FLOAT_MAX,
     INT32_MAX,
     bad_field,
     clamp,
+    f32,
     in_limits,
     to_bool,
     to_float,
@@ -23,7 +24,7 @@ from bankml.core.sampling.numbers import (
     to_uint32,
     type_error,
 )
-from bankml.core.sampling.params import CHAIN, SamplingParams, chain_from_letters, chain_from_names, f32
+from bankml.core.sampling.params import CHAIN, SamplingParams, chain_from_letters, chain_from_names
 from bankml.refusal import Refusal
 
 MAX_BREAKERS = 1024

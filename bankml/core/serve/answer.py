@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from bankml.core.receipts.receipt import receipt
 from bankml.core.serve import shapes
 from bankml.core.serve.desk import Desk
 from bankml.core.serve.logprobs import Entry, ListHash, entries
-from bankml.core.serve.receipt import receipt
 from bankml.core.serve.request import AnswerRequest
 from bankml.core.serve.resident import Resident
 from bankml.core.serve.worker import Event, Finished, Gone, Token, Wanted, answer

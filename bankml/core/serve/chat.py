@@ -18,9 +18,9 @@ from bankml.core.serve.verbose import chat_settings, verbose
 from bankml.core.serve.worker import Finished, Started, counted
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.chat_grammar import ChatGrammar
-    from bankml.core.constrain.content import Content
-    from bankml.core.constrain.peg_read import Said
+    from bankml.core.answers.chat_grammar import ChatGrammar
+    from bankml.core.answers.content import Content
+    from bankml.core.answers.peg_read import Said
     from bankml.core.engine import Completion, Engine
 
 
@@ -37,7 +37,7 @@ class PreparedChat(Prepared):
 
     def content(self) -> Content:
         """What will tell the answer's content and reasoning."""
-        from bankml.core.constrain.content import Content
+        from bankml.core.answers.content import Content
 
         return Content(self.chat, self.request.silent_prefill)
 

@@ -10,7 +10,7 @@ from bankml.core.serve.fields import unsupported
 from bankml.core.serve.schema_field import JSON_SCHEMA, RESPONSE_FORMAT, grammar_of_schema
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.chat_grammar import ChatGrammar
+    from bankml.core.answers.chat_grammar import ChatGrammar
     from bankml.core.serve.request import ChatRequest
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bankml.core.json.faults import type_error
+from bankml.core.json.numbers import INT32_MAX, INT64_MAX, in_limits, to_bool, to_int32, to_int64
 from bankml.core.json.writer import short
-from bankml.core.sampling.numbers import INT32_MAX, INT64_MAX, in_limits, to_bool, to_int32, to_int64
 from bankml.refusal import Refusal
 
 _MAX_NAME: Final = 100

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.json.writer import dump
-from bankml.core.text.utf8 import complete
+from bankml.core.tokenizer.utf8 import complete
 
 if TYPE_CHECKING:
     from bankml.core.engine import TokenProbabilities

@@ -14,7 +14,7 @@ from bankml.core.serve.fields import too_many
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 MAX_PROMPTS: Final = 256
 _TEXT = "prompt_string"

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
+from bankml.core.chat.template_request import ChatRequest as Conversation
+from bankml.core.chat.template_request import check_logprobs, read_request
 from bankml.core.json.faults import type_error
-from bankml.core.sampling.numbers import INT32_MAX, in_limits, to_bool, to_int32
+from bankml.core.json.numbers import INT32_MAX, in_limits, to_bool, to_int32
 from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed, too_long, too_many
 from bankml.core.serve.logprobs import MAX_PROBS
 from bankml.core.serve.schema_field import read_schema_from
-from bankml.core.text.template_request import ChatRequest as Conversation
-from bankml.core.text.template_request import check_logprobs, read_request
 from bankml.refusal import Refusal
 
 DEFAULT_PING_SECONDS = 30

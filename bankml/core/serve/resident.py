@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.serve.receipt import Origin, exactness
+from bankml.core.receipts.receipt import Origin, exactness
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -76,11 +76,11 @@ def grammar_of_schema(schema: Any) -> str:
     Raises:
         Refusal: the schema has no grammar; in llama-server's words, 400.
     """
-    from bankml.core.constrain import json_text
     from bankml.core.constrain.schema import grammar_of
+    from bankml.core.json import ordered
 
     try:
-        made = grammar_of({"type": "object"} if schema == {} else json_text.rewritten(schema))
+        made = grammar_of({"type": "object"} if schema == {} else ordered.rewritten(schema))
     except Refusal as refusal:
         if refusal.code != "schema.unsupported":
             raise

@@ -19,7 +19,7 @@ from bankml.core.serve.request import as_object
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 _TOKENS: Final = 1 << 12
 

@@ -15,13 +15,13 @@ from bankml.core.serve.worker import counted
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from bankml.core.constrain.chat_grammar import ChatGrammar
+    from bankml.core.answers.chat_grammar import ChatGrammar
     from bankml.core.engine import Completion
     from bankml.core.sampling import SamplingParams
     from bankml.core.serve.answer import Answer
     from bankml.core.serve.logprobs import Entry
     from bankml.core.serve.request import AnswerRequest, ChatRequest
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 _SHORT_LEFT_OUT = (
     "dry_sequence_breakers",

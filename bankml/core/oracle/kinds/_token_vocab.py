@@ -11,7 +11,7 @@ from typing import Final
 from bankml.core.gguf.types import ARRAY, BOOL, I32, STRING, U32
 from bankml.core.gguf.writer import write_gguf
 from bankml.core.oracle.kinds._token_corpus import Draw, drawn, written
-from bankml.core.text.bpe import BYTE_CHARS, spell
+from bankml.core.tokenizer.bpe import BYTE_CHARS, spell
 
 _SEED: Final = 11192
 _LONGER: Final = 1500

@@ -16,9 +16,9 @@ from bankml.core.oracle.options import TEXT, Option, Options, declared, files_in
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
-    from bankml.core.constrain.chat_grammar import ChatGrammar
+    from bankml.core.answers.chat_grammar import ChatGrammar
+    from bankml.core.chat.template import ChatTemplate
     from bankml.core.oracle.reference import Reference
-    from bankml.core.text.template import ChatTemplate
 
 PROBE: Final = "chat/probe.cpp"
 _MISMATCH: Final = "The model produced output that does not match"
@@ -49,7 +49,7 @@ class Chat:
 
     def compare(self, body: dict[str, Any], model: Path | None) -> Tally:
         """A grammar with what goes with it counts once, and so does each answer with its beginnings."""
-        from bankml.core.text.template import ChatTemplate
+        from bankml.core.chat.template import ChatTemplate
 
         tally = Tally()
         said = answers()
@@ -108,8 +108,8 @@ def _told(case: Case) -> str:
 
 
 def _hold(template: ChatTemplate, case: Case, recorded: dict[str, Any], said: list[bytes], where: str, tally: Tally) -> None:
-    from bankml.core.constrain.chat_grammar import grammar_on
-    from bankml.core.text.template_request import read_request
+    from bankml.core.answers.chat_grammar import grammar_on
+    from bankml.core.chat.template_request import read_request
 
     try:
         request = read_request(case.body())
@@ -131,8 +131,8 @@ def _hold(template: ChatTemplate, case: Case, recorded: dict[str, Any], said: li
 
 def _ours(chat: ChatGrammar, answer: bytes) -> list[Any]:
     """What bankml reads in an answer, whole and as the beginning of one."""
-    from bankml.core.constrain.chat_formats import NATIVE
-    from bankml.core.constrain.peg_read import MismatchError, Reader
+    from bankml.core.answers.chat_formats import NATIVE
+    from bankml.core.answers.peg_read import MismatchError, Reader
 
     reader = Reader(chat.parser, keeps_blank=chat.format != NATIVE)
     both: list[Any] = []

@@ -179,7 +179,7 @@ class Grammar:
         from bankml.core.constrain.grammar import Grammar as Ours
         from bankml.core.constrain.trie import VocabularyTrie
         from bankml.core.gguf.reader import GgufFile
-        from bankml.core.text.tokenizer import Tokenizer
+        from bankml.core.tokenizer.tokenizer import Tokenizer
 
         with GgufFile.open(_needed(model)) as gguf:
             tokenizer = Tokenizer.from_gguf(gguf)

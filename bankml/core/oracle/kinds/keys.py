@@ -159,7 +159,7 @@ def _model_answers(path: Path, known: dict[str, str]) -> dict[str, Any]:
     """The digests of one file. A header whose plan is that of one before gives its logits: the weights are the same."""
     from bankml.core.gguf.reader import GgufFile
     from bankml.core.model.plan import plan
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
     with GgufFile.open(path) as gguf:
         built = plan(gguf)

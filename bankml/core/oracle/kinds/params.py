@@ -14,7 +14,7 @@ from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 _INTEGERS = ("top_k", "repeat_last_n", "dry_allowed_length", "dry_penalty_last_n", "mirostat", "min_keep", "seed")
 _FLOATS = (
@@ -143,7 +143,7 @@ class Params:
         from bankml.core.gguf.reader import GgufFile
         from bankml.core.sampling import gguf_defaults, resolve_params
         from bankml.core.serve.verbose import short_settings
-        from bankml.core.text.tokenizer import Tokenizer
+        from bankml.core.tokenizer.tokenizer import Tokenizer
 
         if model is None:
             raise Refusal("oracle.model", "the recorded model is not on this machine", hint="`bankml pull` fetches it")

@@ -22,7 +22,7 @@ from bankml.refusal import Refusal
 if TYPE_CHECKING:
     from bankml.core.oracle.reference import Reference
     from bankml.core.sampling.samplers import Step
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
 Floats = npt.NDArray[np.float32]
 Case = dict[str, Any]
@@ -179,7 +179,7 @@ class Sampler:
 
 def _tokenizer(model: Path | None) -> Tokenizer:
     from bankml.core.gguf.reader import GgufFile
-    from bankml.core.text.tokenizer import Tokenizer
+    from bankml.core.tokenizer.tokenizer import Tokenizer
 
     if model is None:
         raise Refusal("oracle.model", "DRY needs the recorded model's vocabulary", hint="`bankml pull` fetches it")

@@ -17,8 +17,8 @@ from bankml.core.oracle.options import SWITCH, TEXT, Option, Options, declared
 from bankml.refusal import EXIT_OTHER, Refusal
 
 if TYPE_CHECKING:
+    from bankml.core.chat.template import ChatTemplate
     from bankml.core.oracle.reference import Reference
-    from bankml.core.text.template import ChatTemplate
 
 _CONTEXT = 512
 _THREADS = 1
@@ -112,8 +112,8 @@ def _dated(value: Any) -> Any:
 
 
 def _ends(model: Path) -> dict[str, Any]:
+    from bankml.core.chat.sequence_ends import ends_of
     from bankml.core.gguf.reader import GgufFile
-    from bankml.core.text.template_special import ends_of
 
     with GgufFile.open(model) as gguf:
         ends = ends_of(gguf)
@@ -134,7 +134,7 @@ def _ask(model: Path, reference: Reference, file: Path, asked: dict[str, Any], e
 
 
 def _compare(body: dict[str, Any], entry: dict[str, Any], tally: Tally) -> None:
-    from bankml.core.text.template import ChatTemplate
+    from bankml.core.chat.template import ChatTemplate
 
     name = entry["name"]
     try:

@@ -18,8 +18,8 @@ from bankml.core.oracle.kinds._token_reference import ReferenceVocab
 from bankml.core.oracle.kinds._token_vocab import write_vocabulary
 from bankml.core.oracle.options import NUMBER, SWITCH, TEXT, Option, Options, declared, refuse_idle
 from bankml.core.oracle.reference import Reference
-from bankml.core.text.pretokenizer_patterns import PRE
-from bankml.core.text.tokenizer import Tokenizer
+from bankml.core.tokenizer.pretokenizer_patterns import PRE
+from bankml.core.tokenizer.tokenizer import Tokenizer
 from bankml.refusal import EXIT_OTHER, Refusal
 
 MODES: Final = ((False, False), (False, True), (True, False), (True, True))
