@@ -30,9 +30,9 @@ from importance_matrix import write_importance_matrix
 
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import type_name
-from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.reference import Reference
-from bankml.core.oracle.run import compare_record, make_record
+from bankml.oracle.kind import Tally
+from bankml.oracle.run import compare_record, make_record
+from bankml.reference.build import Reference
 from bankml.refusal import Refusal
 
 TYPES = (

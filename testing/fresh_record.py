@@ -15,11 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bankml.core.oracle.record import read_record, write_record
-from bankml.core.oracle.reference import Reference
-from bankml.core.oracle.run import find_model, make_record
 from bankml.core.pins import sha256_file
 from bankml.home import cache_dir
+from bankml.oracle.record import read_record, write_record
+from bankml.oracle.run import find_model, make_record
+from bankml.reference.build import Reference
 
 SKIPPED = 77
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from bankml.core.gguf.guard import NEED_MORE, PLAY, REFUSE, judge_bytes
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import TYPES
-from bankml.core.oracle.kinds.guard import all_cases
+from bankml.oracle.kinds.guard import all_cases
 from bankml.refusal import Refusal
 
 NUMBERS = (0, 1, 2, 3, 7, 8, 31, 32, 33, 64, 127, 128, 255, 256, 1 << 15, 1 << 16, 1 << 31, (1 << 32) - 1)

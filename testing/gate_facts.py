@@ -14,9 +14,9 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from bankml.core.bench.process import machine_facts
-from bankml.core.oracle.reference import Reference
+from bankml.bench.process import machine_facts
 from bankml.kernels.compiler.isa import TIER
+from bankml.reference.build import Reference
 from bankml.refusal import Refusal
 
 LIBRARIES = ("numpy", "numba", "llvmlite", "starlette", "uvicorn", "click")

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from bankml.core.oracle.reference import Reference
 from bankml.core.tokenizer.pretokenizer_table import RUNS
+from bankml.reference.build import Reference
 
 TARGET = Path(__file__).parent.parent / "bankml/core/tokenizer/pretokenizer_table.py"
 WHITESPACE = 0x100

@@ -26,11 +26,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bankml.core.bench.process import machine_facts
-from bankml.core.oracle.reference import Reference
+from bankml.bench.process import machine_facts
 from bankml.core.pins import resolve_model, sha256_file
 from bankml.core.pins.files import write_atomic
 from bankml.kernels.compiler.isa import TIER, TIERS
+from bankml.reference.build import Reference
 from bankml.refusal import Refusal
 from testing.gate_facts import LIBRARIES
 from testing.performance_page import tables

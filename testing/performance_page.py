@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bankml.core.bench.samples import Samples
+from bankml.bench.samples import Samples
 
 NOTHING = "No run is kept yet: `make performance` makes one."
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from bankml.core.gguf.types import ARRAY, BOOL, I32, STRING, U32
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.oracle.kinds._token_corpus import Draw
-from bankml.core.oracle.kinds._token_reference import ReferenceVocab
-from bankml.core.oracle.kinds.tokenizer import MODES
-from bankml.core.oracle.reference import Reference
 from bankml.core.tokenizer.bpe import BYTE_CHARS
 from bankml.core.tokenizer.vocab_special import _EOG_TEXTS, _FIM_TEXTS
+from bankml.oracle.cases.token_corpus import Draw
+from bankml.oracle.kinds.tokenizer import MODES
+from bankml.reference.build import Reference
+from bankml.reference.vocabulary import ReferenceVocab
 
 NAMES = [*" ".join(_FIM_TEXTS.values()).split(), *_EOG_TEXTS.split(), "<|channel|>", "<|message|>", "<|start|>"]
 LETTERS = ("abcd e1'\n", "abé中 .,!s'")

@@ -26,7 +26,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_kinds(as_json: bool) -> None:
     """List the kinds of oracle: what each checks, against what, and its options."""
-    from bankml.core.oracle.registry import KINDS, load_kind
+    from bankml.oracle.registry import KINDS, load_kind
 
     kinds = [load_kind(name) for name in KINDS]
     if as_json:
@@ -62,9 +62,9 @@ def record(kind: str, model: str | None, reference: Path | None, output: Path, s
 
     KIND is a name from `bankml oracle list`; MODEL a name from `bankml list` or a path, for the kinds that need one.
     """
-    from bankml.core.oracle.record import write_record
-    from bankml.core.oracle.reference import Reference
-    from bankml.core.oracle.run import make_record
+    from bankml.oracle.record import write_record
+    from bankml.oracle.run import make_record
+    from bankml.reference.build import Reference
 
     options = dict(_setting(text) for text in settings)
     made = make_record(kind, _model(model), Reference(reference), options)
@@ -82,8 +82,8 @@ def compare(file: Path, model: str | None, as_json: bool) -> int:
     FILE is a record. Without MODEL the file with the recorded sha256 is looked for among the models of this machine.
     Exit code 0 only when all are identical.
     """
-    from bankml.core.oracle.record import read_record
-    from bankml.core.oracle.run import compare_record
+    from bankml.oracle.record import read_record
+    from bankml.oracle.run import compare_record
 
     read = read_record(file)
     tally = compare_record(read, _model(model))

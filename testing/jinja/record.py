@@ -27,8 +27,8 @@ from typing import Any
 from bankml.core.jinja.errors import LimitError, LocatedError, SourceError
 from bankml.core.jinja.program import Program
 from bankml.core.jinja.values import from_python
-from bankml.core.oracle.kinds._probe import build_probe
-from bankml.core.oracle.reference import Reference
+from bankml.reference.build import Reference
+from bankml.reference.probe import build_probe
 from testing.jinja.cases import VARIABLES, Programs, members
 
 EVERY = 23  # of the many templates of one operand each, this one in so many is recorded

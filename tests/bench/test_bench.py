@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from bankml.bench import kernels, process, start
+from bankml.bench.process import machine_facts, peak_resident_bytes, run_measured
+from bankml.bench.samples import Samples
 from bankml.cli.main import main
-from bankml.core.bench import kernels, process, start
-from bankml.core.bench.process import machine_facts, peak_resident_bytes, run_measured
-from bankml.core.bench.samples import Samples
 from bankml.refusal import Refusal
 
 

@@ -6,7 +6,7 @@ import pytest
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U16, U32
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.oracle.kinds import _keys_models
+from bankml.oracle.cases import keys_models
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_what_stands_in_the_way_is_named(bankml, changed, changes, without, code
     ],
 )
 def test_what_the_reference_stops_on_or_computes_otherwise(bankml, tmp_path, changes, code, where):
-    _keys_models.write("llama", changes, tmp_path / "m.gguf")
+    keys_models.write("llama", changes, tmp_path / "m.gguf")
     answer = bankml("info", tmp_path / "m.gguf", "--json")
     assert answer.code == 2
     assert [each["code"] for each in json.loads(answer.out)["obstacles"]] == [code]
@@ -130,10 +130,10 @@ def test_what_the_reference_stops_on_or_computes_otherwise(bankml, tmp_path, cha
 
 
 def test_a_token_to_be_added_that_is_not_there(bankml, tmp_path):
-    changes = {"tokenizer.ggml.tokens": [[ARRAY, STRING], _keys_models.TOKENS[:11]], "tokenizer.ggml.bos_token_id": None}
-    _keys_models.write("llama", changes, tmp_path / "m.gguf", rows=11)
+    changes = {"tokenizer.ggml.tokens": [[ARRAY, STRING], keys_models.TOKENS[:11]], "tokenizer.ggml.bos_token_id": None}
+    keys_models.write("llama", changes, tmp_path / "m.gguf", rows=11)
     assert bankml("info", tmp_path / "m.gguf").code == 0
-    _keys_models.write("llama", changes | {"tokenizer.ggml.add_bos_token": [BOOL, True]}, tmp_path / "m.gguf", rows=11)
+    keys_models.write("llama", changes | {"tokenizer.ggml.add_bos_token": [BOOL, True]}, tmp_path / "m.gguf", rows=11)
     answer = bankml("info", tmp_path / "m.gguf")
     assert answer.code == 2
     assert "text.add-special: " in answer.out
@@ -147,7 +147,7 @@ def test_a_part_of_a_split_model(bankml, tmp_path, number, wanted):
     if number:
         write_gguf(path, pairs, [("a", (8,), 0, bytes(32))])
     else:
-        _keys_models.write("llama", {key: [kind, value] for key, kind, value in pairs}, path)
+        keys_models.write("llama", {key: [kind, value] for key, kind, value in pairs}, path)
     report = json.loads(bankml("info", path, "--json").out)
     assert [each["code"] for each in report["obstacles"]] == ["model.split"]
     assert report["notes"] == [f"part {number + 1} of 3 of a split model: the others are not judged with it"]

@@ -7,7 +7,7 @@ import pytest
 
 from bankml.core.answers.chat_grammar import chat_grammar
 from bankml.core.chat.template import CHATML, ChatTemplate
-from bankml.core.oracle.kinds._template_samples import SAMPLES
+from bankml.oracle.cases.template_samples import SAMPLES
 from bankml.refusal import Refusal
 
 SCHEMA = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'

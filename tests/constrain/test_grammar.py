@@ -9,8 +9,8 @@ import pytest
 from bankml.core.constrain.gbnf import MAX_ELEMENTS
 from bankml.core.constrain.grammar import Grammar
 from bankml.core.constrain.trie import VocabularyTrie
-from bankml.core.oracle.record import read_record
-from bankml.core.oracle.run import compare_record
+from bankml.oracle.record import read_record
+from bankml.oracle.run import compare_record
 from bankml.refusal import Refusal
 from tests.steps import calls
 

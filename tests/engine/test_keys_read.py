@@ -7,8 +7,8 @@ from bankml.core.engine import Engine, EngineOptions
 from bankml.core.gguf import reader
 from bankml.core.gguf.keys import ARCHITECTURES, KEYS, Here
 from bankml.core.model import architectures
-from bankml.core.oracle.kinds import _keys_models
 from bankml.core.serve.props import model_info, props
+from bankml.oracle.cases import keys_models
 
 ABSENT = {"general.tensor_extra.name"}
 """Read by the guard alone, and only where it is there."""
@@ -48,7 +48,7 @@ def test_an_engine_reads_every_key_that_is_read_and_no_other(arch, tmp_path, mon
         opened(self, path, header, data)
 
     monkeypatch.setattr(reader.GgufFile, "__init__", watching)
-    _keys_models.write(arch, {}, tmp_path / "m.gguf")
+    keys_models.write(arch, {}, tmp_path / "m.gguf")
     with Engine.open(tmp_path / "m.gguf", EngineOptions(n_ctx=64, threads=1)) as engine:
         props(engine)
         model_info(engine)

@@ -18,9 +18,9 @@ import pytest
 
 from bankml.core.engine import Engine, EngineOptions
 from bankml.core.exact import check, sweep
-from bankml.core.oracle.kinds.libm import KIND
 from bankml.core.receipts.receipt import receipt
 from bankml.core.serve.resident import Resident
+from bankml.oracle.kinds.libm import KIND
 from bankml.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[2]

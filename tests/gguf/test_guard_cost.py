@@ -10,7 +10,7 @@ import pytest
 from bankml.core.gguf import limits
 from bankml.core.gguf.guard import judge
 from bankml.core.gguf.types import ARRAY, STRING, U8
-from bankml.core.oracle.kinds._guard_cases import gguf, pair, tensor, text, u32, u64
+from bankml.oracle.cases.guard import gguf, pair, tensor, text, u32, u64
 from tests.steps import calls
 
 MIB = 1 << 20

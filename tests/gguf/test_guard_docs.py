@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-from bankml.core.oracle.kinds.guard import all_cases
+from bankml.oracle.kinds.guard import all_cases
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = {f"gguf.{field}-{fault}" for field in ("key", "tensor-name") for fault in ("empty", "length", "utf8", "nul")}

@@ -9,7 +9,7 @@ import pytest
 
 from bankml.core.gguf.guard import judge, judge_bytes
 from bankml.core.gguf.types import BOOL, F32, I64, STRING, U16, U32, U64
-from bankml.core.oracle.kinds._guard_cases import array, gguf, pair, tensor, text, u32, u64
+from bankml.oracle.cases.guard import array, gguf, pair, tensor, text, u32, u64
 
 KEYS = [
     "verdict", "engine", "gguf_version", "arch", "name", "tensors", "types", "kv_f16_bytes_per_token", "reasons", "refusals",

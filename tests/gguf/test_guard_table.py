@@ -7,7 +7,7 @@ import time
 import pytest
 
 from bankml.core.gguf.guard import judge, judge_bytes
-from bankml.core.oracle.kinds.guard import all_cases
+from bankml.oracle.kinds.guard import all_cases
 
 CASES = all_cases()
 

@@ -14,7 +14,7 @@ from hypothesis.strategies import integers, text
 
 from bankml.core.json.lexer import double
 from bankml.core.json.reader import _BRACKETS, FREE_BYTES, MAX_DEPTH, SHORT, read_json
-from bankml.core.oracle.record import read_record
+from bankml.oracle.record import read_record
 from bankml.refusal import Refusal
 from testing.hostile_bodies import KINDS
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from bankml.core.exact.products import TYPE_IDS
 from bankml.core.gguf.types import TYPES
 from bankml.core.model.compile import compile_kernels
-from bankml.core.oracle.record import read_record
-from bankml.core.oracle.run import compare_record
+from bankml.oracle.record import read_record
+from bankml.oracle.run import compare_record
 
 
 def main() -> int:

@@ -8,10 +8,10 @@ import pytest
 
 from bankml.core.exact import stream
 from bankml.core.gguf.types import TYPES
-from bankml.core.oracle.kinds import _small_models
-from bankml.core.oracle.record import read_record
 from bankml.kernels.scalar import products
 from bankml.kernels.superblocks import grids
+from bankml.oracle.cases import small_models
+from bankml.oracle.record import read_record
 
 RECORDS = Path(__file__).resolve().parent.parent / "records"
 
@@ -21,10 +21,10 @@ def recorded_tensors(name):
     for m in read_record(RECORDS / f"kernels-{name.lower()}.json.gz").body["matrices"]:
         yield stream.weights(name, m["rows"], m["k"], m["seed"], edges=m["edges"])
     recorded = {made["shape"] for made in read_record(RECORDS / "model-shapes.json.gz").body["made"]}
-    for shape in _small_models.SHAPES:
+    for shape in small_models.SHAPES:
         if shape.name in recorded and name in shape.types:
-            for number, (tensor_name, dims) in enumerate(_small_models._tensors(shape)):
-                tensor = _small_models._tensor(shape, number, tensor_name, dims)
+            for number, (tensor_name, dims) in enumerate(small_models._tensors(shape)):
+                tensor = small_models._tensor(shape, number, tensor_name, dims)
                 if TYPES[tensor.type_id].name == name:
                     yield np.asarray(tensor.data)
 

@@ -15,11 +15,11 @@ from bankml.core.exact import operations as fast_operations
 from bankml.core.exact import products as fast_products
 from bankml.core.exact import stream
 from bankml.core.gguf.types import TYPE_IDS
-from bankml.core.oracle.kinds import attention as attention_kind
-from bankml.core.oracle.kinds import operations as operations_kind
-from bankml.core.oracle.kinds.kernels import smallest_scales
-from bankml.core.oracle.record import read_record
 from bankml.kernels.scalar import arithmetic, attention, products, quantizers, rope, rows
+from bankml.oracle.kinds import attention as attention_kind
+from bankml.oracle.kinds import operations as operations_kind
+from bankml.oracle.kinds.kernels import smallest_scales
+from bankml.oracle.record import read_record
 
 RECORDS = Path(__file__).resolve().parent.parent / "records"
 F32 = np.float32

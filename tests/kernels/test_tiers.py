@@ -11,9 +11,9 @@ import pytest
 
 from bankml.core.exact.products import TYPE_IDS
 from bankml.core.gguf.types import TYPES
-from bankml.core.oracle.record import read_record
 from bankml.kernels.compiler.isa import TIER
 from bankml.kernels.scalar import products
+from bankml.oracle.record import read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"

@@ -7,9 +7,9 @@ import pytest
 
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.oracle.kinds import _small_models
+from bankml.oracle.cases import small_models
 
-SHAPES = {shape.name: shape for shape in _small_models.SHAPES}
+SHAPES = {shape.name: shape for shape in small_models.SHAPES}
 TINY = dataclasses.replace(
     SHAPES["llama"], types=("F32",), embd=32, ff=32, heads=1, kv_heads=1, head_dim=32, layers=1, vocabulary=16
 )
@@ -23,7 +23,7 @@ def small(tmp_path_factory):
 
     def get(name):
         if name not in opened:
-            _small_models.write(SHAPES[name], folder / f"{name}.gguf")
+            small_models.write(SHAPES[name], folder / f"{name}.gguf")
             opened[name] = GgufFile.open(folder / f"{name}.gguf")
         return opened[name]
 
@@ -38,12 +38,12 @@ def changed(tmp_path):
 
     def make(keys=None, tensors=None, arch="llama", extra=()):
         shape = dataclasses.replace(TINY, arch=arch)
-        pairs = {key: (kind, value) for key, kind, value in _small_models._keys(shape)} | (keys or {})
+        pairs = {key: (kind, value) for key, kind, value in small_models._keys(shape)} | (keys or {})
         wanted = {}
-        for number, (name, usual) in enumerate([*_small_models._tensors(shape), *extra]):
+        for number, (name, usual) in enumerate([*small_models._tensors(shape), *extra]):
             dims = (tensors or {}).get(name, usual)
             if dims is not None:
-                wanted[name] = _small_models._tensor(shape, number, name, dims)
+                wanted[name] = small_models._tensor(shape, number, name, dims)
         path = tmp_path / "changed.gguf"
         write_gguf(path, [(key, *pair) for key, pair in pairs.items() if pair is not None], list(wanted.values()))
         return GgufFile.open(path)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bankml.core.oracle.kind import Tally
-from bankml.core.oracle.options import NUMBER, TEXT, Option, declared
-from bankml.core.oracle.reference import Reference
+from bankml.oracle.kind import Tally
+from bankml.oracle.options import NUMBER, TEXT, Option, declared
+from bankml.reference.build import Reference
 
 
 class _Letters:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.oracle.record import read_record
-from bankml.core.oracle.run import compare_record
 from bankml.core.pins import sha256_file
+from bankml.oracle.record import read_record
+from bankml.oracle.run import compare_record
 
 RECORDS = Path(__file__).resolve().parent.parent / "records"
 FILES = sorted(path for path in RECORDS.rglob("*.json*") if path.is_file())

@@ -9,7 +9,7 @@ import pytest
 from bankml.core.gguf import types
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.oracle.kind import Tally
+from bankml.oracle.kind import Tally
 from bankml.refusal import Refusal
 from testing import every_type
 from testing.importance_matrix import write_importance_matrix

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bankml.core.gguf.keys import ARCHITECTURES, BY_NAME, KEYS, Here
-from bankml.core.oracle.record import read_record
+from bankml.oracle.record import read_record
 
 BODY = read_record(Path(__file__).resolve().parent.parent / "records" / "keys.json.gz").body
 ALIGNMENT = "general.alignment"
@@ -118,7 +118,7 @@ def test_what_bankml_refuses_on_purpose_is_documented():
 
 
 def test_the_record_sees_a_file_that_is_answered_otherwise():
-    from bankml.core.oracle.kinds.keys import KIND
+    from bankml.oracle.kinds.keys import KIND
 
     known = next(case for case in BODY["cases"] if case["verdict"] == "answers" and case["changes"] and not case.get("serve"))
     wrong = [

@@ -4,9 +4,9 @@ import json
 import pytest
 
 from bankml.cli.main import main
-from bankml.core.oracle import registry
-from bankml.core.oracle.record import Record, read_record, write_record
-from bankml.core.oracle.reference import Reference
+from bankml.oracle import registry
+from bankml.oracle.record import Record, read_record, write_record
+from bankml.reference.build import Reference
 
 
 @pytest.fixture(autouse=True)

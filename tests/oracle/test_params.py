@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.oracle.kinds.params import KIND
-from bankml.core.oracle.record import read_record
+from bankml.oracle.kinds.params import KIND
+from bankml.oracle.record import read_record
 
 RECORD = Path(__file__).parent.parent / "records" / "params.json.gz"
 

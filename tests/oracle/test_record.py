@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bankml.core.oracle.record import Record, read_record, write_record
+from bankml.oracle.record import Record, read_record, write_record
 from bankml.refusal import Refusal
 
 RECORD = Record(

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from bankml.core.oracle.reference import LIBRARIES, SOURCE, Reference, default_dir
+from bankml.reference.build import LIBRARIES, SOURCE, Reference, default_dir
 from bankml.refusal import Refusal
 
 # Speaks as much of llama-server as the framework listens to.

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.oracle.kinds import serve
-from bankml.core.oracle.kinds._serve_requests import odd_fields
-from bankml.core.oracle.kinds.grammar import KIND as GRAMMAR
-from bankml.core.oracle.options import NUMBER, Option, declared, refuse_idle, resolved
-from bankml.core.oracle.record import read_record
-from bankml.core.oracle.registry import KINDS, load_kind
+from bankml.oracle.cases.serve import odd_fields
+from bankml.oracle.kinds import serve
+from bankml.oracle.kinds.grammar import KIND as GRAMMAR
+from bankml.oracle.options import NUMBER, Option, declared, refuse_idle, resolved
+from bankml.oracle.record import read_record
+from bankml.oracle.registry import KINDS, load_kind
 from bankml.refusal import Refusal
 
 ROOT = Path(__file__).parent.parent.parent

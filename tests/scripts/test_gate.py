@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import bankml
-from bankml.core.oracle.reference import LIBRARIES
+from bankml.reference.build import LIBRARIES
 from testing.fresh_record import first_difference
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from bankml.core.bench.memory import READ_BYTES
-from bankml.core.oracle.reference import LIBRARIES
+from bankml.bench.memory import READ_BYTES
 from bankml.kernels.compiler.isa import TIER, TIERS
+from bankml.reference.build import LIBRARIES
 from testing import performance
 from testing.performance import BEGIN, END, PAGE, RESULTS, main, newest, page_of
 from tests.cli.doc_blocks import ROOT

@@ -12,8 +12,8 @@ from bankml.core.chat.template_formats import find_format, gemma_messages
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.types import ARRAY, BOOL, F32, STRING, U32
 from bankml.core.gguf.writer import write_gguf
-from bankml.core.oracle.kinds._template_samples import SAMPLES
 from bankml.core.tokenizer.tokenizer import Tokenizer
+from bankml.oracle.cases.template_samples import SAMPLES
 from bankml.refusal import Refusal
 
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -15,7 +15,7 @@ from bankml.core.chat.template import ChatTemplate
 from bankml.core.jinja.errors import LimitError, LocatedError, SourceError
 from bankml.core.jinja.program import Program
 from bankml.core.jinja.values import from_python
-from bankml.core.oracle.record import read_record
+from bankml.oracle.record import read_record
 from bankml.refusal import Refusal
 from testing.jinja.cases import VARIABLES, Programs
 from tests.steps import calls

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from bankml.core.gguf.reader import GgufFile
-from bankml.core.oracle.kinds._token_corpus import broken, drawn, written
 from bankml.core.tokenizer import tokenizer as module
 from bankml.core.tokenizer.tokenizer import Tokenizer
 from bankml.kernels import bpe
+from bankml.oracle.cases.token_corpus import broken, drawn, written
 from bankml.refusal import Refusal
 from tests.steps import lines
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bankml.core.oracle.kinds._token_corpus import drawn, written
-from bankml.core.oracle.kinds.tokenizer import KIND
 from bankml.core.tokenizer.pretokenizer import Pretokenizer
 from bankml.core.tokenizer.pretokenizer_classes import collapse, collapse_han, widen
 from bankml.core.tokenizer.pretokenizer_patterns import PRE, STEPS, UNPLAYED
+from bankml.oracle.cases.token_corpus import drawn, written
+from bankml.oracle.kinds.tokenizer import KIND
 from bankml.refusal import Refusal
 
 RECORDS = Path(__file__).parent.parent / "records"

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from bankml.core.oracle.record import read_record
-from bankml.core.oracle.run import compare_record
+from bankml.oracle.record import read_record
+from bankml.oracle.run import compare_record
 
 RECORD = Path(__file__).parent / "records" / "tokenizer-qwen3.json.gz"
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from bankml.core.oracle.kinds._token_corpus import broken, drawn
 from bankml.core.tokenizer.utf8 import complete, decode_lenient
+from bankml.oracle.cases.token_corpus import broken, drawn
 from bankml.refusal import Refusal
 
 

@@ -12,7 +12,7 @@ from bankml.cli.bench import options
 from bankml.cli.values import MODEL
 
 if TYPE_CHECKING:
-    from bankml.core.bench.constrain import Costs
+    from bankml.bench.constrain import Costs
 
 
 @click.command("constrain")
@@ -26,7 +26,7 @@ def bench_constrain(model: str | None, rounds: int, threads: int, as_json: bool)
     MODEL is a name from `bankml list` or a path; none means the default model. A file that has only a vocabulary will do, but
     then there is no token's time to compare the chain with.
     """
-    from bankml.core.bench.constrain import measure_constraints
+    from bankml.bench.constrain import measure_constraints
     from bankml.core.pins import resolve_model
 
     costs = measure_constraints(resolve_model(model), threads, rounds)

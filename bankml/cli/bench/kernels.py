@@ -13,7 +13,7 @@ from bankml.cli.bench import options
 from bankml.cli.values import TEXT
 
 if TYPE_CHECKING:
-    from bankml.core.bench.kernels import Cell, Report
+    from bankml.bench.kernels import Cell, Report
 
 
 @click.command("kernels")
@@ -42,8 +42,8 @@ def bench_kernels(
     With --reference the default model's weights are brought into each type by the reference's own quantizer, both kernels run
     in this process, in turn, and nothing is measured before every output has the same bits.
     """
-    from bankml.core.bench.kernels import measure_kernels, real_rows, type_names
-    from bankml.core.bench.plot import check_plot, plot_kernels
+    from bankml.bench.kernels import measure_kernels, real_rows, type_names
+    from bankml.bench.plot import check_plot, plot_kernels
     from bankml.core.pins import resolve_model
 
     check_plot(plot_file)
@@ -59,7 +59,7 @@ def bench_kernels(
 
 
 def _text(report: Report) -> str:
-    from bankml.core.bench.kernels import DECODE, PREFILL, by_type
+    from bankml.bench.kernels import DECODE, PREFILL, by_type
 
     lines = [
         f"{report.rows} x {report.k}, {report.tier}, weights: {report.weights}; {report.rounds} rounds, median (least-greatest)"

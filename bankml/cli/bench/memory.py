@@ -25,7 +25,7 @@ def bench_memory(rounds: int, counts: tuple[int, ...], as_json: bool) -> None:
 
     The worker team reads a buffer far larger than the caches, in chunks that its threads claim, as it reads the weights.
     """
-    from bankml.core.bench.memory import READ_BYTES, Memory, memory_read
+    from bankml.bench.memory import READ_BYTES, Memory, memory_read
 
     wanted = sorted(set(counts)) or sorted({1, options.THREADS})
     with options.Rounds(rounds * len(wanted)) as pass_done:

@@ -15,8 +15,8 @@ from bankml.cli.bench import options
 from bankml.cli.values import MODEL, TEXT
 
 if TYPE_CHECKING:
-    from bankml.core.bench.model import Report
-    from bankml.core.bench.samples import Samples
+    from bankml.bench.model import Report
+    from bankml.bench.samples import Samples
 
 
 def _depths(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
@@ -69,8 +69,8 @@ def bench_model(
     """
     if prompt == generate == 0:
         raise click.UsageError("-p and -n are both 0: nothing to measure")
-    from bankml.core.bench.model import Plan, measure_depths
-    from bankml.core.bench.plot import check_plot, plot_model
+    from bankml.bench.model import Plan, measure_depths
+    from bankml.bench.plot import check_plot, plot_model
     from bankml.core.pins import resolve_model
 
     check_plot(plot_file)

@@ -14,7 +14,7 @@ import click
 from bankml.cli.values import FILE
 
 if TYPE_CHECKING:
-    from bankml.core.oracle.reference import Reference
+    from bankml.reference.build import Reference
 
 _MOST = 1 << 20
 POSITIVE = click.IntRange(min=1, max=_MOST)
@@ -54,7 +54,7 @@ class Rounds:
 
 def build(directory: Path | None) -> Reference | None:
     """The build of the reference that an option named."""
-    from bankml.core.oracle.reference import Reference
+    from bankml.reference.build import Reference
 
     return Reference(directory) if directory is not None else None
 

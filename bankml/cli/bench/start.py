@@ -13,7 +13,7 @@ from bankml.cli.bench import options
 from bankml.cli.values import MODEL
 
 if TYPE_CHECKING:
-    from bankml.core.bench.start import Start
+    from bankml.bench.start import Start
 
 
 @click.command("start")
@@ -31,7 +31,7 @@ def bench_start(
 
     MODEL is a name from `bankml list` or a path; none means the default model.
     """
-    from bankml.core.bench.start import measure_start
+    from bankml.bench.start import measure_start
     from bankml.core.pins import resolve_model
 
     reference = options.build(reference_dir)
