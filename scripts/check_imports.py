@@ -2,7 +2,7 @@
 """Imports follow what each room states: ``May import: core.gguf, home.`` at the end of its docstring.
 
 A room is a package or a module with such a statement; what has none belongs to the room around it. A stated name stands for
-that room and those inside it. The statements may not form a circle.
+that room alone, or, where it is none, for all rooms inside it. The statements may not form a circle.
 """
 
 from __future__ import annotations
@@ -77,23 +77,23 @@ def objection(source: str, target: str, rooms: Rooms) -> str | None:
     if theirs is None:
         # The version, or a package that only holds rooms.
         return None
-    if any(_covers(allowed, theirs) for allowed in rooms[mine]):
+    if any(_covers(allowed, theirs, rooms) for allowed in rooms[mine]):
         return None
     return f"{mine} may import {', '.join(rooms[mine]) or 'no other room'}"
 
 
-def _covers(allowed: str, name: str) -> bool:
-    return name == allowed or name.startswith(f"{allowed}.")
+def _covers(allowed: str, name: str, rooms: Rooms) -> bool:
+    return name == allowed or (allowed not in rooms and name.startswith(f"{allowed}."))
 
 
 def _holds_rooms(name: str, rooms: Rooms) -> bool:
-    return any(_covers(name.removeprefix("bankml."), each) for each in rooms)
+    return any(each.startswith(f"{name.removeprefix('bankml.')}.") for each in rooms)
 
 
 def circle(rooms: Rooms) -> list[str]:
     """Rooms whose statements form a circle, or nothing."""
     below = {
-        name: {other for other in rooms if other != name and any(_covers(each, other) for each in allowed)}
+        name: {other for other in rooms if other != name and any(_covers(each, other, rooms) for each in allowed)}
         for name, allowed in rooms.items()
     }
     try:
@@ -114,7 +114,7 @@ def check(root: Path) -> list[str]:
         parts = name.split(".")
         for line, target in imported(tree, parts if package else parts[:-1]):
             mine, theirs = room(name, rooms), room(target, rooms)
-            used |= {(mine or "", each) for each in rooms.get(mine or "", ()) if _covers(each, theirs or "")}
+            used |= {(mine or "", each) for each in rooms.get(mine or "", ()) if _covers(each, theirs or "", rooms)}
             reason = objection(name, target, rooms)
             if reason:
                 wrong.append(f"{name}:{line}: imports {target}: {reason}")

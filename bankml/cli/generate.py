@@ -201,7 +201,7 @@ def _plain_grammar(schema: dict[str, Any] | None) -> str:
     """The grammar of a schema for a text that is continued."""
     if schema is None:
         return ""
-    from bankml.core.serve.schema_field import grammar_of_schema
+    from bankml.core.serve.llama.schema_field import grammar_of_schema
 
     return grammar_of_schema(schema)
 
@@ -266,9 +266,8 @@ def _summary(completion: Completion) -> str:
 
 def _report(engine: Engine, begun: _Begun, llama_threads: int, asked: _Asked) -> dict[str, Any]:
     from bankml.core.engine.chat import told_whole
-    from bankml.core.receipts.receipt import text_sha256
-    from bankml.core.serve.answer import resolved
-    from bankml.core.serve.logprobs import entries
+    from bankml.core.receipts.receipt import resolved, text_sha256
+    from bankml.core.serve.llama.logprobs import entries
 
     verified = engine.verified
     completion = begun.completion.run()

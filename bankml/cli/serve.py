@@ -46,7 +46,7 @@ def command(
     MODEL is a path or a name from `bankml list`; without it, the default model. The file is guarded, hashed and held to
     its pin before the port opens.
     """
-    from bankml.core.serve.settings import Settings, listen_address, origins
+    from bankml.core.http.settings import Settings, listen_address, origins
 
     host, port = listen_address(listen)
     settings = Settings(
@@ -60,8 +60,9 @@ def command(
         write_seconds=write_timeout,
     )
 
+    from bankml.core.http.server import bound_socket, run
     from bankml.core.pins import resolve_model
-    from bankml.core.serve.server import bound_socket, run
+    from bankml.core.serve.app import create_app
 
     path = resolve_model(model)
     bound, settings = bound_socket(settings)
@@ -79,7 +80,7 @@ def command(
             err=True,
         )
 
-    run(engine, settings, bound, open_engine, ready)
+    run(lambda stopping, log: create_app(engine, settings, open_engine, stopping, log), settings, bound, ready)
 
 
 def _open(path: Path, opening: Opening) -> Engine:

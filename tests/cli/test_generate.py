@@ -30,11 +30,11 @@ def loaded_once(monkeypatch, loaded):
 
     load = Engine.open
 
-    def opened(path, *, verified, progress, **asked):
-        key = (path.resolve(), *asked.values())
-        first = loaded[key] = loaded.get(key) or load(path, verified=verified, progress=progress, **asked)
+    def opened(path, options, *, verified, progress):
+        key = (path.resolve(), options)
+        first = loaded[key] = loaded.get(key) or load(path, options, verified=verified, progress=progress)
         monkeypatch.setattr(Engine, "close", lambda _: None)
-        return Engine(first.gguf, first.tokenizer, first.model, n_ctx=asked["n_ctx"], verified=verified, inexact=first.inexact)
+        return Engine(first.gguf, first.tokenizer, first.model, n_ctx=options.n_ctx, verified=verified, inexact=first.inexact)
 
     monkeypatch.setattr(Engine, "open", opened)
 

@@ -7,7 +7,7 @@ from bankml.core.engine import Engine, EngineOptions
 from bankml.core.gguf import reader
 from bankml.core.gguf.keys import ARCHITECTURES, KEYS, Here
 from bankml.core.model import architectures
-from bankml.core.serve.props import model_info, props
+from bankml.core.serve.llama.props import model_info, props
 from bankml.oracle.cases import keys_models
 
 ABSENT = {"general.tensor_extra.name"}

@@ -5,8 +5,8 @@ import pytest
 
 from bankml.core.sampling import SamplingParams, gguf_defaults, resolve_params
 from bankml.core.sampling.request import MAX_BREAKERS
-from bankml.core.serve.fields import SAMPLING
-from bankml.core.serve.verbose import settings
+from bankml.core.serve.llama.fields import SAMPLING
+from bankml.core.serve.llama.verbose import settings
 from bankml.refusal import Refusal
 
 

@@ -60,11 +60,12 @@ def test_imports_are_found_in_every_form(house):
     assert [line.split(":")[1] for line in found] == ["1", "2", "3", "5"]
 
 
-def test_a_room_imports_what_it_states_and_the_rooms_inside(house):
+def test_a_room_imports_what_it_states_and_no_room_inside_another(house):
     found = house(
         {
-            "a/__init__.py": stating("b"),
-            "a/x.py": "from bankml.b.inner import y\nfrom bankml.a import z\nfrom bankml import __version__\n",
+            "a/__init__.py": stating("c"),
+            "a/x.py": "from bankml.c.inner import y\nfrom bankml.a import z\nfrom bankml import __version__\n",
+            "c/inner/__init__.py": stating("nothing"),
             "b/__init__.py": stating("nothing"),
             "b/inner/__init__.py": stating("nothing"),
             "b/y.py": "from bankml.b.inner import y\n",

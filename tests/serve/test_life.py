@@ -208,7 +208,7 @@ def test_a_file_swapped_during_an_answer_takes_its_receipt(of_a_copy: tuple[Serv
         (["no-such-model"], 1, "no-such-model"),
         (["/"], 1, "/"),
         (["--listen", "0.0.0.0:1"], 1, "loopback"),
-        (["--ctx", "0"], 1, "--ctx"),
+        (["--ctx", "-1"], 1, "--ctx"),
     ],
 )
 def test_bad_starts(arguments: list[str], code: int, said: str) -> None:

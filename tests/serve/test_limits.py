@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bankml.core.serve.settings import Settings, is_loopback_host, listen_address, origins
+from bankml.core.http.settings import Settings, is_loopback_host, listen_address, origins
 from bankml.refusal import Refusal
 
 from .conftest import Served

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from bankml.core.gguf.types import TYPES
+from bankml.core.http.responses import EventStream
 from bankml.core.json.writer import dump
 from bankml.core.receipts.receipt import text_sha256
-from bankml.core.serve import fields, shapes
-from bankml.core.serve.props import file_type
-from bankml.core.serve.request import read_chat
-from bankml.core.serve.responses import EventStream
+from bankml.core.serve.llama import fields, shapes
+from bankml.core.serve.llama.props import file_type
+from bankml.core.serve.llama.request import read_chat
 from bankml.refusal import Refusal
 
 HI: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]

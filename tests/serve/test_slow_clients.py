@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bankml.core.serve.limits import BODY
-from bankml.core.serve.settings import MAX_BODY, MAX_CONNECTIONS
+from bankml.core.http.limits import BODY
+from bankml.core.http.settings import MAX_BODY, MAX_CONNECTIONS
 
 from .virtual import Server, rest
 

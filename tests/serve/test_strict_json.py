@@ -7,8 +7,8 @@ import pytest
 
 from bankml.core.json.writer import dump, dumps
 from bankml.core.sampling import SamplingParams, resolve_params
-from bankml.core.serve import shapes
-from bankml.core.serve.verbose import settings, short_settings
+from bankml.core.serve.llama import shapes
+from bankml.core.serve.llama.verbose import settings, short_settings
 
 
 def strict(text):

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from uvicorn.server import ServerState
 
-from bankml.core.serve.limits import BODY, Limits
-from bankml.core.serve.server import bound_socket, configured
-from bankml.core.serve.settings import Settings
+from bankml.core.http.limits import BODY, Limits
+from bankml.core.http.server import bound_socket, configured
+from bankml.core.http.settings import Settings
 
 Inner = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 

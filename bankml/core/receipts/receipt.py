@@ -7,10 +7,14 @@ docs/receipts.md has the recipe, command by command.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from bankml import __version__
+
+if TYPE_CHECKING:
+    from bankml.core.sampling import SamplingParams
 
 ENGINE = f"bankml {__version__} native: its own forward pass"
 EXACT = "held to the bits of llama.cpp b11192"
@@ -103,3 +107,14 @@ def receipt(
         **({} if logprobs_sha256 is None else {"logprobs_sha256": logprobs_sha256}),
         "signed": False,
     }
+
+
+def resolved(params: SamplingParams) -> dict[str, Any]:
+    """Sampling parameters as a receipt tells them; infinite values, which JSON lacks, as null."""
+    return {each.name: _finite(getattr(params, each.name)) for each in fields(params)}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The HTTP server: llama-server's and OpenAI's shapes over one engine.
+"""Answers over HTTP, whatever the dialect: the resident model, one answer on its way, the frame of a route.
 
-May import: core.abandon, core.answers, core.chat, core.constrain, core.engine, core.gguf, core.json, core.receipts,
-core.sampling, core.tokenizer, refusal.
+May import: core.engine, core.http, core.json, core.receipts, core.sampling, refusal.
 """

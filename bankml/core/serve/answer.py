@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from bankml.core.receipts.receipt import receipt
-from bankml.core.serve import shapes
-from bankml.core.serve.desk import Desk
-from bankml.core.serve.logprobs import Entry, ListHash, entries
-from bankml.core.serve.request import AnswerRequest
+from bankml.core.http.desk import Desk
+from bankml.core.http.wanted import Gone, Wanted
+from bankml.core.receipts.logprobs import ListHash
+from bankml.core.receipts.receipt import receipt, resolved
 from bankml.core.serve.resident import Resident
-from bankml.core.serve.worker import Event, Finished, Gone, Token, Wanted, answer
+from bankml.core.serve.worker import Event, Finished, Token, answer
 
 if TYPE_CHECKING:
-    from bankml.core.engine import Completion, Engine, TokenProbabilities
+    from bankml.core.engine import Completion, Engine
     from bankml.core.sampling import SamplingParams
 
 
@@ -45,6 +43,26 @@ class Sent:
         return cls(hashlib.sha256(body).hexdigest(), len(body), since)
 
 
+@dataclass(frozen=True)
+class AnswerOptions:
+    """What a request says of how its answer is made and sent, whatever the dialect.
+
+    Attributes:
+        max_tokens: limit of the answer, None for none; 0 still gives one token.
+        cache_prompt: use what the slot holds already.
+        n_probs: how many of the most probable tokens to tell with each token, 0 or less for no probabilities.
+        post_sampling_probs: whether those are probabilities after the sampler chain.
+        ping_seconds: a stream that stays silent so long sends a comment, -1 for never.
+    """
+
+    stream: bool
+    max_tokens: int | None
+    cache_prompt: bool
+    n_probs: int
+    post_sampling_probs: bool
+    ping_seconds: int
+
+
 @dataclass(kw_only=True)
 class Prepared:
     """A request made ready for the engine.
@@ -60,7 +78,7 @@ class Prepared:
     """
 
     engine: Engine
-    request: AnswerRequest
+    request: AnswerOptions
     sent: Sent
     tokens: list[int]
     params: SamplingParams
@@ -108,19 +126,13 @@ class Answer(Generic[P]):
     note: str = ""
 
     @classmethod
-    def of(cls, resident: Resident, desk: Desk, prepared: Sequence[P], wanted: Wanted) -> list[Answer[P]]:
-        """The answers to one request."""
-        identity = shapes.new_id()
+    def of(cls, resident: Resident, desk: Desk, prepared: Sequence[P], wanted: Wanted, identity: str) -> list[Self]:
+        """The answers to one request, which share its id."""
         return [cls(resident, desk, each, wanted, index, identity) for index, each in enumerate(prepared)]
 
     async def aside(self, work: Callable[[], T]) -> T:
         """The result of work that follows the size of the request or of the answer, done off the event loop."""
         return await self.desk.run(self.wanted, self.prepared.sent.size, work)
-
-    @property
-    def model(self) -> str:
-        """The model's name in answers: its path, as llama-server names a model started with ``-m``."""
-        return str(self.prepared.engine.gguf.path)
 
     def _start(self) -> Completion:
         prepared = self.prepared
@@ -140,17 +152,6 @@ class Answer(Generic[P]):
             prefill=prepared.prefill,
             preserved=prepared.preserved,
         )
-
-    def told(self, measured: list[TokenProbabilities]) -> list[Entry]:
-        """The tokens' probabilities in their shape; the receipt will have their hash."""
-        told = entries(measured, self.prepared.engine.tokenizer.piece, self.prepared.request.post_sampling_probs)
-        self.logprobs.add(told)
-        return told
-
-    def told_whole(self, completion: Completion) -> list[Entry]:
-        """The probabilities of a whole answer, none where none were asked for."""
-        measured = completion.measured_text
-        return self.told(measured) if measured else []
 
     async def events(self) -> AsyncIterator[Event]:
         """The engine's events; the last one only when the file is still the verified one and the answer was finished.
@@ -210,14 +211,3 @@ class Answer(Generic[P]):
             grammar=self.prepared.grammar,
             logprobs_sha256=self.logprobs.hexdigest(),
         )
-
-
-def resolved(params: SamplingParams) -> dict[str, Any]:
-    """Sampling parameters as a receipt tells them; infinite values, which JSON lacks, as null."""
-    return {each.name: _finite(getattr(params, each.name)) for each in fields(params)}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -4,18 +4,34 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bankml.core.serve.shapes import Counts
-from bankml.refusal import Refusal
+from bankml.core.http.wanted import Gone, Wanted
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion, Step
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was counted and measured while an answer was made.
+
+    Attributes:
+        prompt: tokens of the prompt, those found in the slot included.
+        cached: tokens of the prompt found in the slot.
+        completion: generated tokens, the end token included.
+        prompt_ms: from the start to the first token's logits.
+        predicted_ms: from then to the last token.
+    """
+
+    prompt: int
+    cached: int
+    completion: int
+    prompt_ms: float
+    predicted_ms: float
 
 
 @dataclass(frozen=True)
@@ -56,54 +72,6 @@ def counted(completion: Completion) -> Counts:
         prompt_ms=completion.prompt_ms,
         predicted_ms=completion.predicted_ms,
     )
-
-
-class Gone(Exception):
-    """The client left."""
-
-
-class Wanted:
-    """Whether the work for a request is still wanted: by its client, and by a server that is not stopping."""
-
-    def __init__(self, stopping: threading.Event) -> None:
-        self._stopping = stopping
-        self._gone = threading.Event()
-        self._callbacks: list[Callable[[], None]] = []
-
-    def __call__(self) -> bool:
-        """True while there is someone to answer; asked from any thread, by the engine before each micro-batch and token."""
-        return not (self._gone.is_set() or self._stopping.is_set())
-
-    @property
-    def gone(self) -> bool:
-        """True when the client went away."""
-        return self._gone.is_set()
-
-    def leave(self) -> None:
-        """Note that the client went away; on the event loop."""
-        self._gone.set()
-        for callback in [*self._callbacks]:
-            callback()
-
-    @contextmanager
-    def leaving(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call ``callback`` when the client leaves within the block."""
-        self._callbacks.append(callback)
-        if self.gone:
-            callback()
-        try:
-            yield
-        finally:
-            self._callbacks.remove(callback)
-
-    def reason(self) -> Exception:
-        """Why it is wanted no more."""
-        return Gone() if self.gone else stopping()
-
-
-def stopping() -> Refusal:
-    """What a client hears whose answer a stopping server does not give."""
-    return Refusal("serve.stopping", "bankml serve is stopping", status=503, kind="unavailable_error")
 
 
 async def answer(thread: Executor, start: Callable[[], Completion], wanted: Wanted) -> AsyncIterator[Event]:

@@ -45,8 +45,8 @@ async def _ask_app(
     exchanges: list[Exchange], model: Path, ctx: int, llama_threads: int, cache_type: CacheType, tally: Tally
 ) -> None:
     from bankml.core.engine import Engine, EngineOptions
+    from bankml.core.http.settings import Settings
     from bankml.core.serve.app import create_app
-    from bankml.core.serve.settings import Settings
 
     engine = Engine.open(model, EngineOptions(n_ctx=ctx, llama_threads=llama_threads, cache_type=cache_type))
     app = create_app(engine, Settings(quiet=True, llama_threads=llama_threads))

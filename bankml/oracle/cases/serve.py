@@ -227,7 +227,7 @@ def odd_fields() -> list[dict[str, Any]]:
 
     Grammars and schemas are left out: bankml refuses them whatever they say.
     """
-    from bankml.core.serve import fields
+    from bankml.core.serve.llama import fields
 
     values: tuple[Any, ...] = ("x", [], {}, True, 1.5, -7, 2**31)
     return [

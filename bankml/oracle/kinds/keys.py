@@ -194,8 +194,8 @@ def _evaluated(gguf: GgufFile) -> str:
 
 async def _app_answers(path: Path) -> dict[str, Any]:
     from bankml.core.engine import Engine, EngineOptions
+    from bankml.core.http.settings import Settings
     from bankml.core.serve.app import create_app
-    from bankml.core.serve.settings import Settings
     from bankml.oracle.kinds.serve import ask
 
     engine = Engine.open(path, EngineOptions(n_ctx=_CTX, threads=1, llama_threads=1))

@@ -142,7 +142,7 @@ class Params:
         """Resolve every request, and every file's defaults; all of the settings or all of the error must be the same."""
         from bankml.core.gguf.reader import GgufFile
         from bankml.core.sampling import gguf_defaults, resolve_params
-        from bankml.core.serve.verbose import short_settings
+        from bankml.core.serve.llama.verbose import short_settings
         from bankml.core.tokenizer.tokenizer import Tokenizer
 
         if model is None:
@@ -163,9 +163,9 @@ class Params:
 def _resolved(tokenizer: Tokenizer, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """The status of a request with these fields, and its settings or its error as an answer has them."""
     from bankml.core.sampling import resolve_params
-    from bankml.core.serve.completion_request import read_completion
-    from bankml.core.serve.completion_shapes import NO_TEMPLATE
-    from bankml.core.serve.verbose import settings
+    from bankml.core.serve.llama.completion_request import read_completion
+    from bankml.core.serve.llama.completion_shapes import NO_TEMPLATE
+    from bankml.core.serve.llama.verbose import settings
 
     try:
         return 200, settings(resolve_params(request, {}, tokenizer), read_completion(_BASE), chat=NO_TEMPLATE)

@@ -123,8 +123,8 @@ def asked_server(server: ReferenceServer, asked: dict[str, Any]) -> dict[str, An
 async def ask_app(asked: list[dict[str, Any]], model: Path, tally: Tally, ctx: int = CTX) -> None:
     """Put the same requests to bankml's app, and count the same answers."""
     from bankml.core.engine import Engine, EngineOptions
+    from bankml.core.http.settings import Settings
     from bankml.core.serve.app import create_app
-    from bankml.core.serve.settings import Settings
 
     engine = Engine.open(model, EngineOptions(n_ctx=ctx, llama_threads=LLAMA_THREADS))
     app = create_app(engine, Settings(quiet=True, llama_threads=LLAMA_THREADS))

@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bankml.core.http import sse
 from bankml.core.json.reader import read_json
-from bankml.core.serve import shapes
-from bankml.core.serve.answer import Answer, Prepared, Sent, with_seed
-from bankml.core.serve.completion_request import CompletionRequest, grammar_of_request, read_completion
-from bankml.core.serve.completion_shapes import Shape
-from bankml.core.serve.prompts import prompt_tokens
+from bankml.core.serve.answer import Sent, with_seed
+from bankml.core.serve.llama.answer import LlamaAnswer
+from bankml.core.serve.llama.completion_request import CompletionRequest, PreparedText, grammar_of_request, read_completion
+from bankml.core.serve.llama.completion_shapes import Shape
+from bankml.core.serve.llama.prompts import prompt_tokens
 from bankml.core.serve.worker import Started, Token
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def read(body: bytes) -> CompletionRequest:
     return read_completion(read_json(body))
 
 
-def prepare(engine: Engine, request: CompletionRequest, sent: Sent) -> list[Prepared]:
+def prepare(engine: Engine, request: CompletionRequest, sent: Sent) -> list[PreparedText]:
     """Tokenize each prompt, resolve the sampling parameters and the grammar.
 
     Raises:
@@ -43,7 +44,7 @@ def prepare(engine: Engine, request: CompletionRequest, sent: Sent) -> list[Prep
         engine.check(tokens)
     kept = request.without_prompt()
     return [
-        Prepared(
+        PreparedText(
             engine=engine,
             request=kept,
             sent=sent,
@@ -57,7 +58,7 @@ def prepare(engine: Engine, request: CompletionRequest, sent: Sent) -> list[Prep
     ]
 
 
-async def whole(answers: list[Answer[Prepared]], shape: Shape) -> Any:
+async def whole(answers: list[LlamaAnswer[PreparedText]], shape: Shape) -> Any:
     """The body of whole answers.
 
     Raises:
@@ -71,13 +72,13 @@ async def whole(answers: list[Answer[Prepared]], shape: Shape) -> Any:
     return shape.together(bodies)
 
 
-def _body(answer: Answer[Prepared], completion: Completion, shape: Shape) -> dict[str, Any]:
+def _body(answer: LlamaAnswer[PreparedText], completion: Completion, shape: Shape) -> dict[str, Any]:
     answer.text = completion.raw_text
     told = answer.told_whole(completion)
     return {**shape.whole(answer, completion, told), "bankml_receipt": answer.receipt(completion)}
 
 
-async def stream(answers: list[Answer[Prepared]], shape: Shape) -> AsyncGenerator[bytes]:
+async def stream(answers: list[LlamaAnswer[PreparedText]], shape: Shape) -> AsyncGenerator[bytes]:
     """The events of streamed answers, one answer after the other; the first, empty one says that an answer has begun.
 
     Raises:
@@ -90,18 +91,18 @@ async def stream(answers: list[Answer[Prepared]], shape: Shape) -> AsyncGenerato
                 yield b""
             elif isinstance(item, Token):
                 if item.step.whole:
-                    yield shapes.event(_part(answer, item, shape))
+                    yield sse.event(_part(answer, item, shape))
             else:
                 yield await answer.aside(partial(_last_events, answer, item.completion, shape))
     yield shape.done
 
 
-def _last_events(answer: Answer[Prepared], completion: Completion, shape: Shape) -> bytes:
+def _last_events(answer: LlamaAnswer[PreparedText], completion: Completion, shape: Shape) -> bytes:
     receipt = {"bankml_receipt": answer.receipt(completion), **shape.silent(answer, completion)}
-    return shapes.events([shape.whole(answer, completion, []), receipt])
+    return sse.events([shape.whole(answer, completion, []), receipt])
 
 
-def _part(answer: Answer[Prepared], took: Token, shape: Shape) -> dict[str, Any]:
+def _part(answer: LlamaAnswer[PreparedText], took: Token, shape: Shape) -> dict[str, Any]:
     answer.text += took.step.text
     measured = took.step.measured
     told = answer.told([measured]) if measured is not None and measured.probabilities.top else []

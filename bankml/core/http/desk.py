@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Generic, TypeVar
 
 from bankml.core.abandon import Abandoned, go_on, work_for
-from bankml.core.serve import memory
-from bankml.core.serve.worker import Wanted
+from bankml.core.http import memory
+from bankml.core.http.wanted import Wanted
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bankml.core.serve import shapes
+from bankml.core.serve.llama import shapes
 from bankml.core.serve.worker import counted
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from bankml.core.answers.chat_grammar import ChatGrammar
     from bankml.core.engine import Completion
+    from bankml.core.receipts.logprobs import Entry
     from bankml.core.sampling import SamplingParams
-    from bankml.core.serve.answer import Answer
-    from bankml.core.serve.logprobs import Entry
-    from bankml.core.serve.request import AnswerRequest, ChatRequest
+    from bankml.core.serve.llama.answer import LlamaAnswer
+    from bankml.core.serve.llama.request import AnswerRequest, ChatRequest
     from bankml.core.tokenizer.tokenizer import Tokenizer
 
 _SHORT_LEFT_OUT = (
@@ -121,7 +121,7 @@ def _trigger(kind: int, text: str, tokenizer: Tokenizer) -> dict[str, Any]:
     return {"type": 0, "value": text, "token": tokens[0]} if len(tokens) == 1 else {"type": kind, "value": text}
 
 
-def verbose(answer: Answer[Any], completion: Completion, told: list[Entry], chat: dict[str, Any]) -> dict[str, Any]:
+def verbose(answer: LlamaAnswer[Any], completion: Completion, told: list[Entry], chat: dict[str, Any]) -> dict[str, Any]:
     """An answer in the shape of llama-server's own completion endpoint, or those of its members that the request names.
 
     Args:

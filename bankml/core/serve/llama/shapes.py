@@ -7,56 +7,16 @@ Source: to_json_oaicompat_chat and to_json_oaicompat_chat_stream (tools/server/s
 
 from __future__ import annotations
 
-import secrets
-import string
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from bankml import __version__
-from bankml.core.json.writer import dump
+from bankml.core.serve.worker import Counts
 
 FINGERPRINT = f"b11192-bankml-{__version__}"
-_LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-
-
-def new_id() -> str:
-    """A fresh id of an answer: ``chatcmpl-`` and 32 letters and digits."""
-    return "chatcmpl-" + "".join(secrets.choice(_LETTERS) for _ in range(32))
-
-
-def event(value: Any) -> bytes:
-    """A value as one server-sent event."""
-    return b"data: " + dump(value) + b"\n\n"
-
-
-def events(values: Iterable[Any]) -> bytes:
-    """Several values as server-sent events, one after the other."""
-    return b"".join(map(event, values))
-
 
 DONE = b"data: [DONE]\n\n"
-PING = b":\n\n"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What was counted and measured while an answer was made.
-
-    Attributes:
-        prompt: tokens of the prompt, those found in the slot included.
-        cached: tokens of the prompt found in the slot.
-        completion: generated tokens, the end token included.
-        prompt_ms: from the start to the first token's logits.
-        predicted_ms: from then to the last token.
-    """
-
-    prompt: int
-    cached: int
-    completion: int
-    prompt_ms: float
-    predicted_ms: float
 
 
 def timings(counts: Counts) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bankml.core.http.log import Log
+from bankml.core.http.settings import MAX_BODIES, MAX_BODY, MAX_HEADERS, MAX_LINE, Settings
 from bankml.core.json.writer import dump
-from bankml.core.serve.log import Log
-from bankml.core.serve.settings import MAX_BODIES, MAX_BODY, MAX_HEADERS, MAX_LINE, Settings
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:

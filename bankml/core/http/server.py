@@ -13,20 +13,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from bankml.core.serve import memory
-from bankml.core.serve.app import create_app
-from bankml.core.serve.log import Log
-from bankml.core.serve.protocol import limited
-from bankml.core.serve.settings import MAX_HEADERS, MAX_LINE, STOP_SECONDS, Settings
+from bankml.core.http import memory
+from bankml.core.http.log import Log
+from bankml.core.http.protocol import limited
+from bankml.core.http.settings import MAX_HEADERS, MAX_LINE, STOP_SECONDS, Settings
 from bankml.refusal import Refusal
-
-if TYPE_CHECKING:
-    from bankml.core.engine import Engine
 
 _BACKLOG = 128
 _SWITCH_SECONDS = 0.0005
@@ -99,17 +94,16 @@ class _Server(uvicorn.Server):
 
 
 def run(
-    engine: Engine,
+    make_app: Callable[[threading.Event, Log | None], ASGIApp],
     settings: Settings,
     bound: socket.socket,
-    reopen: Callable[[], Engine] | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal says stop, then end answers in progress and close the engine.
+    """Serve until a signal says stop, then end answers in progress.
 
     Args:
+        make_app: makes the app of the event that is set when the server is to stop, and of the log of its requests.
         bound: from :func:`bound_socket`.
-        reopen: verifies and opens the model again after its file changed.
         ready: called once the port listens.
 
     Raises:
@@ -124,7 +118,7 @@ def run(
     except OSError as error:
         raise _cannot_listen(settings, error) from None
     try:
-        server = _Server(configured(create_app(engine, settings, reopen, stopping, log), settings), stopping, ready)
+        server = _Server(configured(make_app(stopping, log), settings), stopping, ready)
         asyncio.run(server.serve([bound]))
     finally:
         if log is not None:

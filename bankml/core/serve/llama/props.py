@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bankml.core.gguf.types import TYPES
-from bankml.core.serve.shapes import FINGERPRINT
-from bankml.core.serve.verbose import short_settings
+from bankml.core.serve.llama.shapes import FINGERPRINT
+from bankml.core.serve.llama.verbose import short_settings
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine

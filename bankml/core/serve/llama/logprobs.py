@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tokens' probabilities as llama-server tells them, and their hash for the receipt.
+"""Tokens' probabilities as llama-server writes them.
 
 Source: completion_token_output::probs_vector_to_json, tools/server/server-task.cpp.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bankml.core.json.writer import dump
+from bankml.core.receipts.logprobs import Entry
 from bankml.core.tokenizer.utf8 import complete
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 MAX_PROBS = 256
 """The most tokens that an entry may name here; b11192 has no limit, and an entry of a whole vocabulary takes megabytes."""
-
-Entry = dict[str, Any]
 
 
 def entries(
@@ -43,24 +40,3 @@ def entries(
 def _characters(text: bytes) -> str:
     """The text without a character unfinished at its end; any other byte that is no UTF-8 becomes U+FFFD."""
     return text[: complete(text)].decode("utf-8", "replace")
-
-
-class ListHash:
-    """sha256 of the lists of entries that an answer carried: their insides joined by ``", "``, in brackets."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(b"[")
-        self._lists = 0
-
-    def add(self, list_: list[Entry]) -> None:
-        """Take the next list, as it is sent."""
-        self._hash.update((b", " if self._lists else b"") + dump(list_)[1:-1])
-        self._lists += 1
-
-    def hexdigest(self) -> str | None:
-        """The hash of all lists so far, None of none."""
-        if not self._lists:
-            return None
-        whole = self._hash.copy()
-        whole.update(b"]")
-        return whole.hexdigest()

@@ -10,9 +10,10 @@ from bankml.core.chat.template_request import ChatRequest as Conversation
 from bankml.core.chat.template_request import check_logprobs, read_request
 from bankml.core.json.faults import type_error
 from bankml.core.json.numbers import INT32_MAX, in_limits, to_bool, to_int32
-from bankml.core.serve.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed, too_long, too_many
-from bankml.core.serve.logprobs import MAX_PROBS
-from bankml.core.serve.schema_field import read_schema_from
+from bankml.core.serve.answer import AnswerOptions
+from bankml.core.serve.llama.fields import CHAT, SAMPLING, check_names, ignored_by_llama, malformed, too_long, too_many
+from bankml.core.serve.llama.logprobs import MAX_PROBS
+from bankml.core.serve.llama.schema_field import read_schema_from
 from bankml.refusal import Refusal
 
 DEFAULT_PING_SECONDS = 30
@@ -24,32 +25,22 @@ _MOST: Final = {"samplers": 128, "logit_bias": 1 << 16, "chat_template_kwargs": 
 
 
 @dataclass(frozen=True)
-class AnswerRequest:
+class AnswerRequest(AnswerOptions):
     """What every request for an answer may say, whatever its prompt is.
 
     Attributes:
-        max_tokens: limit of the answer, None for none; 0 still gives one token.
-        n_keep, n_discard: told in the settings; without a context shift they mean nothing.
-        ping_seconds: a stream that stays silent so long sends a comment, -1 for never.
-        n_probs: how many of the most probable tokens to tell with each token, 0 or less for no probabilities.
-        post_sampling_probs: whether those are probabilities after the sampler chain.
+        n_keep, n_discard: shown in the settings; without a context shift they mean nothing.
         grammar: GBNF that the request names, empty for none.
-        response_fields: the members of llama-server's own shape to tell, as paths; empty for all.
+        response_fields: the members of llama-server's own shape to send, as paths; empty for all.
         sampling: the members that the sampler reads, as sent.
     """
 
-    stream: bool
-    max_tokens: int | None
     n_keep: int
     n_discard: int
     stop: list[str]
-    cache_prompt: bool
     timings_per_token: bool
     return_tokens: bool
     verbose: bool
-    ping_seconds: int
-    n_probs: int
-    post_sampling_probs: bool
     grammar: str
     response_fields: list[str]
     sampling: dict[str, Any]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bankml.core.json.faults import server_error, type_error
 from bankml.core.json.writer import Joined
-from bankml.core.serve.fields import ignored_by_llama
-from bankml.core.serve.prompts import mixed, token_id
-from bankml.core.serve.request import as_object
+from bankml.core.serve.llama.fields import ignored_by_llama
+from bankml.core.serve.llama.prompts import mixed, token_id
+from bankml.core.serve.llama.request import as_object
 
 if TYPE_CHECKING:
     from bankml.core.engine import Engine

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from bankml.core.json.faults import type_name
-from bankml.core.serve.fields import COMPLETION, check_names, ignored_by_llama, unsupported
-from bankml.core.serve.request import AnswerRequest, boolean, probs, read_grammar, read_shared
-from bankml.core.serve.schema_field import grammar_of_schema
+from bankml.core.serve.answer import Prepared
+from bankml.core.serve.llama.fields import COMPLETION, check_names, ignored_by_llama, unsupported
+from bankml.core.serve.llama.request import AnswerRequest, boolean, probs, read_grammar, read_shared
+from bankml.core.serve.llama.schema_field import grammar_of_schema
 from bankml.refusal import Refusal
 
 
@@ -76,3 +77,10 @@ def _json_schema(body: dict[str, Any]) -> Any:
 
 def _no_prompt(message: str) -> Refusal:
     return Refusal("http.prompt", message, where="/prompt")
+
+
+@dataclass(kw_only=True)
+class PreparedText(Prepared):
+    """A text to continue, made ready for the engine."""
+
+    request: CompletionRequest

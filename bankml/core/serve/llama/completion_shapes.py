@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bankml.core.serve import shapes
-from bankml.core.serve.verbose import verbose
+from bankml.core.serve.llama import shapes
+from bankml.core.serve.llama.verbose import verbose
 from bankml.core.serve.worker import Token, counted
 
 if TYPE_CHECKING:
     from bankml.core.engine import Completion
-    from bankml.core.serve.answer import Answer
-    from bankml.core.serve.logprobs import Entry
+    from bankml.core.receipts.logprobs import Entry
+    from bankml.core.serve.llama.answer import LlamaAnswer
 
 Body = dict[str, Any]
 
@@ -39,15 +39,15 @@ class Shape(Protocol):
 
     done: bytes
 
-    def whole(self, answer: Answer[Any], completion: Completion, told: list[Entry]) -> Body:
+    def whole(self, answer: LlamaAnswer[Any], completion: Completion, told: list[Entry]) -> Body:
         """A finished answer, or the last event of a streamed one, which tells no probabilities."""
         ...
 
-    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
+    def part(self, answer: LlamaAnswer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         ...
 
-    def silent(self, answer: Answer[Any], completion: Completion) -> Body:
+    def silent(self, answer: LlamaAnswer[Any], completion: Completion) -> Body:
         """An event that says nothing, in the shape that clients expect of the last one."""
         ...
 
@@ -61,11 +61,11 @@ class Native:
 
     done = b""
 
-    def whole(self, answer: Answer[Any], completion: Completion, told: list[Entry]) -> Body:
+    def whole(self, answer: LlamaAnswer[Any], completion: Completion, told: list[Entry]) -> Body:
         """A finished answer."""
         return verbose(answer, completion, told, NO_TEMPLATE)
 
-    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
+    def part(self, answer: LlamaAnswer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         return {
             "index": answer.index,
@@ -79,7 +79,7 @@ class Native:
             **({"completion_probabilities": told} if told else {}),
         }
 
-    def silent(self, answer: Answer[Any], completion: Completion) -> Body:
+    def silent(self, answer: LlamaAnswer[Any], completion: Completion) -> Body:
         """An event without text."""
         return {"index": answer.index, "content": "", "tokens": [], "stop": True, "id_slot": 0}
 
@@ -93,7 +93,7 @@ class OpenAI:
 
     done = shapes.DONE
 
-    def whole(self, answer: Answer[Any], completion: Completion, told: list[Entry]) -> Body:
+    def whole(self, answer: LlamaAnswer[Any], completion: Completion, told: list[Entry]) -> Body:
         """A finished answer."""
         numbers = counted(completion)
         text = "" if answer.prepared.request.stream else completion.raw_text
@@ -109,7 +109,7 @@ class OpenAI:
             "timings": shapes.timings(numbers),
         }
 
-    def part(self, answer: Answer[Any], took: Token, told: list[Entry]) -> Body:
+    def part(self, answer: LlamaAnswer[Any], took: Token, told: list[Entry]) -> Body:
         """The event of one token."""
         return {
             **self._event(answer, took.step.text, told, None),
@@ -117,7 +117,7 @@ class OpenAI:
             **_timings(answer, took),
         }
 
-    def silent(self, answer: Answer[Any], completion: Completion) -> Body:
+    def silent(self, answer: LlamaAnswer[Any], completion: Completion) -> Body:
         """An event without text."""
         return self._event(answer, "", [], completion.finish_reason)
 
@@ -128,7 +128,7 @@ class OpenAI:
             bodies[0]["bankml_receipt"] = [body["bankml_receipt"] for body in bodies]
         return bodies[0]
 
-    def _event(self, answer: Answer[Any], text: str, told: list[Entry], finish_reason: str | None) -> Body:
+    def _event(self, answer: LlamaAnswer[Any], text: str, told: list[Entry], finish_reason: str | None) -> Body:
         return {
             "choices": [_choice(answer, text, told, finish_reason)],
             "created": int(time.time()),
@@ -139,7 +139,7 @@ class OpenAI:
         }
 
 
-def _choice(answer: Answer[Any], text: str, told: list[Entry], finish_reason: str | None) -> Body:
+def _choice(answer: LlamaAnswer[Any], text: str, told: list[Entry], finish_reason: str | None) -> Body:
     return {
         "text": text,
         "index": answer.index,
@@ -148,6 +148,6 @@ def _choice(answer: Answer[Any], text: str, told: list[Entry], finish_reason: st
     }
 
 
-def _timings(answer: Answer[Any], took: Token) -> Body:
+def _timings(answer: LlamaAnswer[Any], took: Token) -> Body:
     wanted = took.stopped or answer.prepared.request.timings_per_token
     return {"timings": shapes.timings(took.counts)} if wanted else {}

@@ -12,10 +12,10 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from bankml.core.http import sse
+from bankml.core.http.desk import Desk
+from bankml.core.http.wanted import Gone, Wanted
 from bankml.core.json.writer import blocks, dump
-from bankml.core.serve import shapes
-from bankml.core.serve.desk import Desk
-from bankml.core.serve.worker import Gone, Wanted
 from bankml.refusal import Refusal
 
 _JSON = {"content-type": "application/json; charset=utf-8"}
@@ -95,7 +95,7 @@ class EventStream(Response):
                     following = asyncio.ensure_future(anext(self._events))
                 done, _ = await asyncio.wait((following,), timeout=self._ping)
                 if not done:
-                    yield shapes.PING
+                    yield sse.PING
                     continue
                 try:
                     data = following.result()

@@ -9,11 +9,11 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from bankml.core.http import peer
+from bankml.core.http.limits import LAST_WORD
+from bankml.core.http.settings import DRAIN_SECONDS, MAX_BODY, MAX_CONNECTIONS, Settings
+from bankml.core.http.wanted import stopping
 from bankml.core.json.writer import dump
-from bankml.core.serve import peer
-from bankml.core.serve.limits import LAST_WORD
-from bankml.core.serve.settings import DRAIN_SECONDS, MAX_BODY, MAX_CONNECTIONS, Settings
-from bankml.core.serve.worker import stopping
 from bankml.refusal import Refusal
 
 _REASONS: Final = {

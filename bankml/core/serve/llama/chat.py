@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bankml.core.http import sse
 from bankml.core.json.reader import read_json
-from bankml.core.serve import shapes
-from bankml.core.serve.answer import Answer, Prepared, Sent, with_seed
-from bankml.core.serve.constraint import constraint
-from bankml.core.serve.logprobs import Entry
-from bankml.core.serve.request import ChatRequest, read_chat
-from bankml.core.serve.verbose import chat_settings, verbose
+from bankml.core.receipts.logprobs import Entry
+from bankml.core.serve.answer import Prepared, Sent, with_seed
+from bankml.core.serve.llama import shapes
+from bankml.core.serve.llama.answer import LlamaAnswer
+from bankml.core.serve.llama.constraint import constraint
+from bankml.core.serve.llama.request import ChatRequest, read_chat
+from bankml.core.serve.llama.verbose import chat_settings, verbose
 from bankml.core.serve.worker import Finished, Started, counted
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ def prepare(engine: Engine, request: ChatRequest, sent: Sent) -> list[PreparedCh
     ]
 
 
-async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
+async def whole(answer: LlamaAnswer[PreparedChat]) -> dict[str, Any]:
     """The body of a whole answer.
 
     Raises:
@@ -95,7 +97,7 @@ async def whole(answer: Answer[PreparedChat]) -> dict[str, Any]:
     return await answer.aside(lambda: _body(answer, completion))
 
 
-def _body(answer: Answer[PreparedChat], completion: Completion) -> dict[str, Any]:
+def _body(answer: LlamaAnswer[PreparedChat], completion: Completion) -> dict[str, Any]:
     from bankml.core.engine.chat import told_whole
 
     answer.text, answer.reasoning = told_whole(answer.prepared.content(), completion)
@@ -111,13 +113,13 @@ def _body(answer: Answer[PreparedChat], completion: Completion) -> dict[str, Any
     return body
 
 
-def _verbose(answer: Answer[PreparedChat], completion: Completion, told: list[Entry]) -> dict[str, Any]:
+def _verbose(answer: LlamaAnswer[PreparedChat], completion: Completion, told: list[Entry]) -> dict[str, Any]:
     prepared = answer.prepared
     chat = chat_settings(prepared.chat, prepared.request, prepared.preserved, prepared.engine.tokenizer)
     return verbose(answer, completion, told, chat)
 
 
-async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
+async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
     """The events of a streamed answer; the first, empty one says that the answer has begun.
 
     Raises:
@@ -144,10 +146,10 @@ async def stream(answer: Answer[PreparedChat]) -> AsyncGenerator[bytes]:
             if deltas and (item.stopped or request.timings_per_token):
                 deltas[-1]["timings"] = shapes.timings(item.counts)
             for chunk in deltas:
-                yield shapes.event(chunk)
+                yield sse.event(chunk)
 
 
-def _told(answer: Answer[PreparedChat], chunks: shapes.Chunks, said: Said) -> list[dict[str, Any]]:
+def _told(answer: LlamaAnswer[PreparedChat], chunks: shapes.Chunks, said: Said) -> list[dict[str, Any]]:
     """Chunks of what is newly told, and a note of it."""
     reasoning, content = said.reasoning.decode("utf-8", "replace"), said.content.decode("utf-8", "replace")
     answer.reasoning += reasoning
@@ -157,13 +159,13 @@ def _told(answer: Answer[PreparedChat], chunks: shapes.Chunks, said: Said) -> li
 
 
 def _last_events(
-    answer: Answer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
+    answer: LlamaAnswer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
 ) -> bytes:
-    return shapes.events([*told, *_last_chunks(answer, completion, chunks, told)])
+    return sse.events([*told, *_last_chunks(answer, completion, chunks, told)])
 
 
 def _last_chunks(
-    answer: Answer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
+    answer: LlamaAnswer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The chunks after the last text, which was ``told`` with them."""
     request = answer.prepared.request

@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bankml.core.serve.fields import unsupported
-from bankml.core.serve.schema_field import JSON_SCHEMA, RESPONSE_FORMAT, grammar_of_schema
+from bankml.core.serve.llama.fields import unsupported
+from bankml.core.serve.llama.schema_field import JSON_SCHEMA, RESPONSE_FORMAT, grammar_of_schema
 
 if TYPE_CHECKING:
     from bankml.core.answers.chat_grammar import ChatGrammar
-    from bankml.core.serve.request import ChatRequest
+    from bankml.core.serve.llama.request import ChatRequest
 
 
 @dataclass(frozen=True)

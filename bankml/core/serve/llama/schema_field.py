@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bankml.core.json.faults import type_error
-from bankml.core.serve.fields import ignored_by_llama, malformed, unsupported
+from bankml.core.serve.llama.fields import ignored_by_llama, malformed, unsupported
 from bankml.refusal import Refusal
 
 RESPONSE_FORMAT: Final = "response_format"

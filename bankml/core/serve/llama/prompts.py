@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, Final
 
 from bankml.core.json.faults import server_error, type_error
-from bankml.core.serve.fields import too_many
+from bankml.core.serve.llama.fields import too_many
 from bankml.refusal import Refusal
 
 if TYPE_CHECKING:
