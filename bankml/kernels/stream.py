@@ -19,8 +19,8 @@ STEP = 32 * W
 @kernel
 def read(args, chunk, thread):
     """Add up a chunk of float32 in eight vectors, which together wait for memory alone."""
-    at = ld_i64(args, 0) + chunk * ld_i64(args, 1)
-    end = at + ld_i64(args, 1)
+    at = ld_i64(args, SOURCE) + chunk * ld_i64(args, PART)
+    end = at + ld_i64(args, PART)
     a = b = c = d = e = f = g = h = vsplat(np.float32(0.0))
     while at < end:
         a = vadd(a, vld(at))
@@ -32,4 +32,4 @@ def read(args, chunk, thread):
         g = vadd(g, vld(at + 24 * W))
         h = vadd(h, vld(at + 28 * W))
         at += 32 * W
-    vst(ld_i64(args, 2) + 64 * thread, vadd(vadd(vadd(a, b), vadd(c, d)), vadd(vadd(e, f), vadd(g, h))))
+    vst(ld_i64(args, SINK) + 64 * thread, vadd(vadd(vadd(a, b), vadd(c, d)), vadd(vadd(e, f), vadd(g, h))))

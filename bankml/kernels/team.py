@@ -41,9 +41,9 @@ def _work(program, n_ops, counters, run, thread):
     key = -1
     for op in range(n_ops):
         row = program + op * 64
-        end = ld_i64(row, 4)
+        end = ld_i64(row, AFTER_END)
         if end > awaited:
-            for j in range(max(ld_i64(row, 3), awaited), end):
+            for j in range(max(ld_i64(row, AFTER_FIRST), awaited), end):
                 done = counters + (j * 16 + 8) * 8
                 want = atomic_load(counters + j * 128 + 8)
                 if (want >> 20) != run:
@@ -75,11 +75,11 @@ def _work(program, n_ops, counters, run, thread):
                 break
             if atomic_cas(claim, have, have + 1) == 0:
                 continue
-            prologue = ld_i64(row, 5)
-            if prologue != 0 and ld_i64(row, 7) != key:
-                key = ld_i64(row, 7)
-                call_kernel(prologue, ld_i64(row, 6), 0, thread)
-            call_kernel(ld_i64(row, 0), ld_i64(row, 1), chunk, thread)
+            prologue = ld_i64(row, PROLOGUE)
+            if prologue != 0 and ld_i64(row, PROLOGUE_KEY) != key:
+                key = ld_i64(row, PROLOGUE_KEY)
+                call_kernel(prologue, ld_i64(row, PROLOGUE_ARGS), 0, thread)
+            call_kernel(ld_i64(row, KERNEL), ld_i64(row, ARGS), chunk, thread)
             atomic_add(claim + 64, 1)
 
 

@@ -18,7 +18,7 @@ def script(monkeypatch):
     return importlib.import_module
 
 
-@pytest.mark.parametrize("name", ["check_headers", "check_imports", "check_places"])
+@pytest.mark.parametrize("name", ["check_headers", "check_imports", "check_places", "check_words"])
 def test_the_repository_passes(name):
     done = subprocess.run([sys.executable, SCRIPTS / f"{name}.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -88,6 +88,13 @@ def test_a_circle_of_statements_is_named(house):
         }
     )
     assert [line.split(": ")[0] for line in found] == ["the rooms form a circle"]
+
+
+def test_an_argument_word_named_by_a_number_is_found(script, tmp_path):
+    kernels = tmp_path / "bankml" / "kernels" / "blocks"
+    kernels.mkdir(parents=True)
+    (kernels / "x.py").write_text("a = ld_i64(args, 3)\nb = ld_i64(args, BLOCKS)\nst_i64(args, 0, 1)\nc = ld_f32(scale, 0)\n")
+    assert [line.split(":")[1] for line in script("check_words").check(tmp_path)] == ["1", "3"]
 
 
 def test_a_machine_path_and_a_registry_are_found(script):

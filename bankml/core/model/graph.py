@@ -227,8 +227,11 @@ class _Writer:
             join = self.to.block(
                 attention_rows.JOIN_FIELDS,
                 {
-                    0: b.partials, 1: self.p.n_head, 2: self.spans, 3: self.p.head_dim, 4: b.scratch, 5: b.scratch_stride,
-                    6: b.scratch + b.row_floats, 7: b.scratch_stride, 8: output.kind.form, 9: output.kind.minus_offset,
+                    attention_rows.JOIN_PARTIALS: b.partials, attention_rows.JOIN_HEADS: self.p.n_head,
+                    attention_rows.JOIN_SPANS: self.spans, attention_rows.JOIN_DIM: self.p.head_dim,
+                    attention_rows.JOIN_SCRATCH: b.scratch, attention_rows.JOIN_SCRATCH_STRIDE: b.scratch_stride,
+                    attention_rows.JOIN_TO: b.scratch + b.row_floats, attention_rows.JOIN_TO_STRIDE: b.scratch_stride,
+                    attention_rows.JOIN_FORM: output.kind.form, attention_rows.JOIN_MINUS_OFFSET: output.kind.minus_offset,
                 },
             )  # fmt: skip
             self._product(*product, residual=x, prologue=(attention_rows.join_form, join, (layer, 2)))

@@ -51,17 +51,17 @@ def formed_bytes(form: int, k: int) -> int:
 @compiled("void(intp, intp, intp, intp, intp)")
 def form_row(x, k, to, form, minus_offset):
     """Write k floats at x in the form that a product reads."""
-    if form == 3:
+    if form == FORM_Q8:
         quantize_row(x, k, to, minus_offset)
-    elif form == 4:
+    elif form == FORM_Q8K:
         quantize_row_k(x, k, to, minus_offset)
-    elif form == 1:
+    elif form == FORM_F16:
         for i in range(k // 4 * 4):
             st_f32(to, i, round_f16(ld_f32(x, i)))
         # What does not fill a vector of four the reference rounds by code.
         for i in range(k // 4 * 4, k):
             st_f32(to, i, round_f16_by_code(ld_f32(x, i)))
-    elif form == 2:
+    elif form == FORM_BF16:
         for i in range(k):
             st_f32(to, i, round_bf16(ld_f32(x, i)))
     else:
@@ -109,50 +109,52 @@ def swiglu_row(gate, up, k, y):
 @compiled("void(intp, intp, intp)")
 def _form(args, row, thread):
     """Form one row of X."""
-    to = ld_i64(args, 3) + thread * ld_i64(args, 4) + row * ld_i64(args, 5)
-    form_row(ld_i64(args, 0) + 4 * row * ld_i64(args, 1), ld_i64(args, 2), to, ld_i64(args, 6), ld_i64(args, 7))
+    to = ld_i64(args, TO) + thread * ld_i64(args, TO_THREAD_STRIDE) + row * ld_i64(args, TO_STRIDE)
+    form_row(
+        ld_i64(args, X) + 4 * row * ld_i64(args, X_STRIDE), ld_i64(args, K), to, ld_i64(args, FORM), ld_i64(args, MINUS_OFFSET)
+    )
 
 
 @compiled("void(intp, intp, intp)")
 def _norm(args, row, thread):
     """Norm one row of X, then form it."""
-    k = ld_i64(args, 2)
-    to = ld_i64(args, 3) + thread * ld_i64(args, 4) + row * ld_i64(args, 5)
-    normed = ld_i64(args, 12) + thread * ld_i64(args, 13)
-    rms_norm_row(ld_i64(args, 0) + 4 * row * ld_i64(args, 1), k, ld_f32(args, 22), ld_i64(args, 10), normed)
-    form_row(normed, k, to, ld_i64(args, 6), ld_i64(args, 7))
+    k = ld_i64(args, K)
+    to = ld_i64(args, TO) + thread * ld_i64(args, TO_THREAD_STRIDE) + row * ld_i64(args, TO_STRIDE)
+    normed = ld_i64(args, SCRATCH) + thread * ld_i64(args, SCRATCH_STRIDE)
+    rms_norm_row(ld_i64(args, X) + 4 * row * ld_i64(args, X_STRIDE), k, ld_f32(args, 2 * EPSILON), ld_i64(args, WEIGHT), normed)
+    form_row(normed, k, to, ld_i64(args, FORM), ld_i64(args, MINUS_OFFSET))
 
 
 @compiled("void(intp, intp, intp)")
 def _swiglu(args, row, thread):
     """SwiGLU of one row of X (gate) and Y (up), then form it."""
-    k = ld_i64(args, 2)
-    to = ld_i64(args, 3) + thread * ld_i64(args, 4) + row * ld_i64(args, 5)
-    product = ld_i64(args, 12) + thread * ld_i64(args, 13)
-    at = 4 * row * ld_i64(args, 1)
-    swiglu_row(ld_i64(args, 0) + at, ld_i64(args, 14) + at, k, product)
-    form_row(product, k, to, ld_i64(args, 6), ld_i64(args, 7))
+    k = ld_i64(args, K)
+    to = ld_i64(args, TO) + thread * ld_i64(args, TO_THREAD_STRIDE) + row * ld_i64(args, TO_STRIDE)
+    product = ld_i64(args, SCRATCH) + thread * ld_i64(args, SCRATCH_STRIDE)
+    at = 4 * row * ld_i64(args, X_STRIDE)
+    swiglu_row(ld_i64(args, X) + at, ld_i64(args, Y) + at, k, product)
+    form_row(product, k, to, ld_i64(args, FORM), ld_i64(args, MINUS_OFFSET))
 
 
 @kernel
 def form_rows(args, chunk, thread):
     """Form a chunk of rows."""
-    part = ld_i64(args, 9)
-    for row in range(chunk * part, min(ld_i64(args, 8), chunk * part + part)):
+    part = ld_i64(args, ROW_PART)
+    for row in range(chunk * part, min(ld_i64(args, ROWS), chunk * part + part)):
         _form(args, row, thread)
 
 
 @kernel
 def norm_rows(args, chunk, thread):
     """Norm and form a chunk of rows."""
-    part = ld_i64(args, 9)
-    for row in range(chunk * part, min(ld_i64(args, 8), chunk * part + part)):
+    part = ld_i64(args, ROW_PART)
+    for row in range(chunk * part, min(ld_i64(args, ROWS), chunk * part + part)):
         _norm(args, row, thread)
 
 
 @kernel
 def swiglu_rows(args, chunk, thread):
     """SwiGLU and form a chunk of rows."""
-    part = ld_i64(args, 9)
-    for row in range(chunk * part, min(ld_i64(args, 8), chunk * part + part)):
+    part = ld_i64(args, ROW_PART)
+    for row in range(chunk * part, min(ld_i64(args, ROWS), chunk * part + part)):
         _swiglu(args, row, thread)

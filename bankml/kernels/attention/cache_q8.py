@@ -14,6 +14,7 @@ import numpy as np
 
 from bankml.kernels.activations.quantize import quantize_row, row_bytes
 from bankml.kernels.activations.rows import rms_norm_row
+from bankml.kernels.attention import rope, tiled
 from bankml.kernels.attention.rope import rotate
 from bankml.kernels.attention.rows import sum_of_weights, weigh_cells
 from bankml.kernels.blocks.q8_0 import FLIP, PACKED, careful, result1, step1, zeros1
@@ -86,40 +87,40 @@ def walsh_hadamard(x, n, width):
 @kernel
 def rope_store(args, chunk, thread):
     """Norm (where asked) and rotate queries and keys, then turn keys and values and store them as q8_0."""
-    heads, kv_heads, dim = ld_i64(args, 8), ld_i64(args, 9), ld_i64(args, 10)
-    rot, neox, cells = ld_i64(args, 11), ld_i64(args, 12), ld_i64(args, 16)
-    q_norm, k_norm = ld_i64(args, 17), ld_i64(args, 18)
-    part = ld_i64(args, 15)
+    heads, kv_heads, dim = ld_i64(args, rope.HEADS), ld_i64(args, rope.KV_HEADS), ld_i64(args, rope.HEAD_DIM)
+    rot, neox, cells = ld_i64(args, rope.ROT), ld_i64(args, rope.NEOX), ld_i64(args, rope.CELLS)
+    q_norm, k_norm = ld_i64(args, rope.Q_NORM), ld_i64(args, rope.K_NORM)
+    part = ld_i64(args, rope.ROW_PART)
     blocks = dim // 32
-    packed = ld_i64(args, 22) + thread * ld_i64(args, 23)
-    for row in range(chunk * part, min(ld_i64(args, 14), chunk * part + part)):
-        cell = ld_i64(args, 13) + row
-        table = ld_i64(args, 5) + cell * rot * 4
-        q = ld_i64(args, 0) + 4 * row * ld_i64(args, 1)
+    packed = ld_i64(args, SCRATCH) + thread * ld_i64(args, SCRATCH_STRIDE)
+    for row in range(chunk * part, min(ld_i64(args, rope.ROWS), chunk * part + part)):
+        cell = ld_i64(args, rope.POSITION) + row
+        table = ld_i64(args, rope.TABLE) + cell * rot * 4
+        q = ld_i64(args, rope.Q) + 4 * row * ld_i64(args, rope.Q_STRIDE)
         for h in range(heads):
             if q_norm != 0:
-                rms_norm_row(q + 4 * h * dim, dim, ld_f32(args, 38), q_norm, q + 4 * h * dim)
+                rms_norm_row(q + 4 * h * dim, dim, ld_f32(args, 2 * rope.EPSILON), q_norm, q + 4 * h * dim)
             rotate(q + 4 * h * dim, rot, neox, table)
         for h in range(kv_heads):
-            k = ld_i64(args, 2) + 4 * (row * ld_i64(args, 3) + h * dim)
-            v = ld_i64(args, 4) + 4 * (row * ld_i64(args, 3) + h * dim)
+            k = ld_i64(args, rope.KEYS) + 4 * (row * ld_i64(args, rope.KV_STRIDE) + h * dim)
+            v = ld_i64(args, rope.VALUES) + 4 * (row * ld_i64(args, rope.KV_STRIDE) + h * dim)
             if k_norm != 0:
-                rms_norm_row(k, dim, ld_f32(args, 38), k_norm, k)
+                rms_norm_row(k, dim, ld_f32(args, 2 * rope.EPSILON), k_norm, k)
             rotate(k, rot, neox, table)
-            if ld_i64(args, 20) != 0:
-                walsh_hadamard(k, dim, ld_i64(args, 20))
+            if ld_i64(args, K_TURN) != 0:
+                walsh_hadamard(k, dim, ld_i64(args, K_TURN))
             quantize_row(k, dim, packed, 0)
-            kc = ld_i64(args, 6) + h * cells // W * blocks * PACKED + cell // W * blocks * PACKED
+            kc = ld_i64(args, rope.K_CACHE) + h * cells // W * blocks * PACKED + cell // W * blocks * PACKED
             lane = cell % W
             for b in range(blocks):
                 at = kc + b * PACKED
                 st_f16(at, lane, ld_f32(packed + dim, b))
                 for e in range(32):
                     st_i8(at + 2 * W + (e // 4 * W + lane) * 4, e % 4, ld_i8(packed, 32 * b + e) ^ FLIP)
-            if ld_i64(args, 21) != 0:
-                walsh_hadamard(v, dim, ld_i64(args, 21))
+            if ld_i64(args, V_TURN) != 0:
+                walsh_hadamard(v, dim, ld_i64(args, V_TURN))
             quantize_row(v, dim, packed, 0)
-            vc = ld_i64(args, 7) + (h * cells + cell) * (dim + 2 * blocks)
+            vc = ld_i64(args, rope.V_CACHE) + (h * cells + cell) * (dim + 2 * blocks)
             for b in range(blocks):
                 st_f16(vc, b, ld_f32(packed + dim, b))
             for d in range(dim):
@@ -171,29 +172,29 @@ def _scores(keys, packed, dim, last, scale, out):
 @kernel
 def attend_rows(args, chunk, thread):
     """The reference kernel over a q8_0 cache: chunk = row * HEADS + head; the output is turned back."""
-    heads, dim, cells = ld_i64(args, 4), ld_i64(args, 6), ld_i64(args, 7)
+    heads, dim, cells = ld_i64(args, tiled.HEADS), ld_i64(args, tiled.DIM), ld_i64(args, tiled.CELLS)
     row, head = chunk // heads, chunk % heads
-    kv = head // ld_i64(args, 5)
+    kv = head // ld_i64(args, tiled.GROUP)
     blocks = dim // 32
-    keys = ld_i64(args, 2) + kv * (cells // W * blocks * PACKED)
-    values = ld_i64(args, 3) + kv * cells * (dim + 2 * blocks)
-    last = ld_i64(args, 8) + row + 1
-    query = ld_i64(args, 15) + thread * ld_i64(args, 16)
+    keys = ld_i64(args, tiled.K_CACHE) + kv * (cells // W * blocks * PACKED)
+    values = ld_i64(args, tiled.V_CACHE) + kv * cells * (dim + 2 * blocks)
+    last = ld_i64(args, tiled.POSITION) + row + 1
+    query = ld_i64(args, tiled.SCRATCH) + thread * ld_i64(args, tiled.SCRATCH_STRIDE)
     packed = query + 4 * dim
     weights = packed + 4 * dim + 64
     rescales = weights + 4 * cells
     maxima = rescales + 4 * cells
-    q = ld_i64(args, 0) + (row * ld_i64(args, 1) + head * dim) * 4
+    q = ld_i64(args, tiled.Q) + (row * ld_i64(args, tiled.Q_STRIDE) + head * dim) * 4
     for i in range(dim):
         st_f32(query, i, ld_f32(q, i))
-    if ld_i64(args, 24) != 0:
-        walsh_hadamard(query, dim, ld_i64(args, 24))
+    if ld_i64(args, Q_TURN) != 0:
+        walsh_hadamard(query, dim, ld_i64(args, Q_TURN))
     quantize_row(query, dim, packed, -FLIP)
-    _scores(keys, packed, dim, last, ld_f32(args, 34), weights)
+    _scores(keys, packed, dim, last, ld_f32(args, 2 * tiled.SCALE), weights)
     weigh_cells(weights, rescales, maxima, 0, last)
     total = sum_of_weights(weights, rescales, maxima, 0, last)
     inverse = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
-    out = ld_i64(args, 13) + (row * ld_i64(args, 14) + head * dim) * 4
+    out = ld_i64(args, tiled.OUT) + (row * ld_i64(args, tiled.OUT_STRIDE) + head * dim) * 4
     for b in range(blocks):
         acc = _slab_zero(0)
         c = number = 0
@@ -207,8 +208,8 @@ def attend_rows(args, chunk, thread):
                 acc = _slab_step(acc, at + 2 * blocks + 32 * b, _ld_half(at, b), ld_f32(weights, c))
                 c += 1
         _slab_store(_slab_rescale(acc, inverse), out + 128 * b)
-    if ld_i64(args, 25) != 0:
-        walsh_hadamard(out, dim, ld_i64(args, 25))
+    if ld_i64(args, OUT_TURN) != 0:
+        walsh_hadamard(out, dim, ld_i64(args, OUT_TURN))
 
 
 def scratch_bytes(dim: int, cells: int) -> int:

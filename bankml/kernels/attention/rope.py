@@ -91,26 +91,26 @@ def rope_store(args, chunk, thread):
 
     K cache: half[kv head][cell block][head_dim][16]; V cache: half[kv head][cell][head_dim].
     """
-    heads, kv_heads, dim = ld_i64(args, 8), ld_i64(args, 9), ld_i64(args, 10)
-    rot, neox, cells = ld_i64(args, 11), ld_i64(args, 12), ld_i64(args, 16)
-    part = ld_i64(args, 15)
-    for row in range(chunk * part, min(ld_i64(args, 14), chunk * part + part)):
-        cell = ld_i64(args, 13) + row
-        table = ld_i64(args, 5) + cell * rot * 4
-        q = ld_i64(args, 0) + 4 * row * ld_i64(args, 1)
-        q_norm, k_norm = ld_i64(args, 17), ld_i64(args, 18)
+    heads, kv_heads, dim = ld_i64(args, HEADS), ld_i64(args, KV_HEADS), ld_i64(args, HEAD_DIM)
+    rot, neox, cells = ld_i64(args, ROT), ld_i64(args, NEOX), ld_i64(args, CELLS)
+    part = ld_i64(args, ROW_PART)
+    for row in range(chunk * part, min(ld_i64(args, ROWS), chunk * part + part)):
+        cell = ld_i64(args, POSITION) + row
+        table = ld_i64(args, TABLE) + cell * rot * 4
+        q = ld_i64(args, Q) + 4 * row * ld_i64(args, Q_STRIDE)
+        q_norm, k_norm = ld_i64(args, Q_NORM), ld_i64(args, K_NORM)
         for h in range(heads):
             if q_norm != 0:
-                rms_norm_row(q + 4 * h * dim, dim, ld_f32(args, 38), q_norm, q + 4 * h * dim)
+                rms_norm_row(q + 4 * h * dim, dim, ld_f32(args, 2 * EPSILON), q_norm, q + 4 * h * dim)
             rotate(q + 4 * h * dim, rot, neox, table)
-        k = ld_i64(args, 2) + 4 * row * ld_i64(args, 3)
-        v = ld_i64(args, 4) + 4 * row * ld_i64(args, 3)
+        k = ld_i64(args, KEYS) + 4 * row * ld_i64(args, KV_STRIDE)
+        v = ld_i64(args, VALUES) + 4 * row * ld_i64(args, KV_STRIDE)
         for h in range(kv_heads):
             if k_norm != 0:
-                rms_norm_row(k + 4 * h * dim, dim, ld_f32(args, 38), k_norm, k + 4 * h * dim)
+                rms_norm_row(k + 4 * h * dim, dim, ld_f32(args, 2 * EPSILON), k_norm, k + 4 * h * dim)
             rotate(k + 4 * h * dim, rot, neox, table)
-            kc = ld_i64(args, 6) + ((h * cells + cell // 16 * 16) * dim + cell % 16) * 2
-            vc = ld_i64(args, 7) + (h * cells + cell) * dim * 2
+            kc = ld_i64(args, K_CACHE) + ((h * cells + cell // 16 * 16) * dim + cell % 16) * 2
+            vc = ld_i64(args, V_CACHE) + (h * cells + cell) * dim * 2
             for d in range(dim):
                 st_f16(kc, 16 * d, ld_f32(k, h * dim + d))
                 st_f16(vc, d, ld_f32(v, h * dim + d))

@@ -20,6 +20,7 @@ import numpy as np
 from llvmlite import ir
 
 from bankml.kernels.activations.rows import form_row
+from bankml.kernels.attention import tiled
 from bankml.kernels.compiler import types
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled, kernel
@@ -321,7 +322,7 @@ def _attend(
     heads, args, query, keys, values, first, last, scratch, out, out_stride,
 ):  # fmt: skip
     """A tile of heads over cells first..last: out[0] = maximum, out[1] = sum, out[2:] = unnormalised values, head by head."""
-    dim, cells = ld_i64(args, 6), ld_i64(args, 7)
+    dim, cells = ld_i64(args, tiled.DIM), ld_i64(args, tiled.CELLS)
     stride = head_scratch(dim, cells)
     weights = scratch + 4 * dim
     rescales = weights + 4 * cells
@@ -332,7 +333,7 @@ def _attend(
             st_f32(scratch + h * stride, d, round_f16(ld_f32(query, h * dim + d)))
     _scores(
         zeros, quarter, fold, total, put, widen, leftover, narrow,
-        keys, scratch, dim, first, last, ld_f32(args, 34), weights, stride,
+        keys, scratch, dim, first, last, ld_f32(args, 2 * tiled.SCALE), weights, stride,
     )  # fmt: skip
     for h in range(heads):
         at = h * stride
@@ -368,19 +369,24 @@ def attend(args, chunk, thread):
 
     Partial results go to float32 PARTIALS[head][span][2 + dim]; where PARTIALS is 0 there is one span, and OUT gets the row.
     """
-    dim, cells, group, most = ld_i64(args, 6), ld_i64(args, 7), ld_i64(args, 5), ld_i64(args, 18)
-    span, n_spans = ld_i64(args, 10), ld_i64(args, 11)
+    dim, cells, group, most = (
+        ld_i64(args, tiled.DIM),
+        ld_i64(args, tiled.CELLS),
+        ld_i64(args, tiled.GROUP),
+        ld_i64(args, tiled.HEADS_TOGETHER),
+    )
+    span, n_spans = ld_i64(args, tiled.SPAN), ld_i64(args, tiled.SPANS)
     tiles = (group + most - 1) // most
-    kv_heads = ld_i64(args, 4) // group
+    kv_heads = ld_i64(args, tiled.HEADS) // group
     number = chunk // n_spans
     row, number = number // (kv_heads * tiles), number % (kv_heads * tiles)
     kv, tile = number // tiles, number % tiles
     head = kv * group + tile * most
     heads = min(most, group - tile * most)
     first = chunk % n_spans * span
-    last = min(first + span, ld_i64(args, 8) + row + 1)
-    scratch = ld_i64(args, 15) + thread * ld_i64(args, 16)
-    partials = ld_i64(args, 12)
+    last = min(first + span, ld_i64(args, tiled.POSITION) + row + 1)
+    scratch = ld_i64(args, tiled.SCRATCH) + thread * ld_i64(args, tiled.SCRATCH_STRIDE)
+    partials = ld_i64(args, tiled.PARTIALS)
     size = (2 + dim) * 4
     out_stride = size * n_spans
     if partials != 0:
@@ -392,8 +398,8 @@ def attend(args, chunk, thread):
             st_f32(out + h * out_stride, 0, np.float32(-math.inf))
             st_f32(out + h * out_stride, 1, np.float32(0.0))
         return
-    query = ld_i64(args, 0) + (row * ld_i64(args, 1) + head * dim) * 4
-    keys, values = ld_i64(args, 2) + kv * cells * dim * 2, ld_i64(args, 3) + kv * cells * dim * 2
+    query = ld_i64(args, tiled.Q) + (row * ld_i64(args, tiled.Q_STRIDE) + head * dim) * 4
+    keys, values = ld_i64(args, tiled.K_CACHE) + kv * cells * dim * 2, ld_i64(args, tiled.V_CACHE) + kv * cells * dim * 2
     if heads == 3:
         _attend(
             _zeros3, _quarter3, _fold3, _total3, _put3, _widen3, _leftover3, _narrow3,
@@ -417,7 +423,7 @@ def attend(args, chunk, thread):
         )  # fmt: skip
     if partials != 0:
         return
-    to = ld_i64(args, 13) + (row * ld_i64(args, 14) + head * dim) * 4
+    to = ld_i64(args, tiled.OUT) + (row * ld_i64(args, tiled.OUT_STRIDE) + head * dim) * 4
     for h in range(heads):
         total = ld_f32(out + h * size, 1)
         inverse = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
@@ -449,20 +455,32 @@ def join_spans(partials, n_spans, dim, out):
         st_f32(out, d, ld_f32(out, d) * inverse)
 
 
-# Words of the argument block of `join_form`: partials, heads, spans, head dim, scratch and its stride per thread, then where and
-# in what form the row goes.
+# Words of the argument block of `join_form`: the spans' results and their counts, scratch and its stride per thread, then where
+# and in what form the row goes.
 JOIN_FIELDS = 12
+(
+    JOIN_PARTIALS,
+    JOIN_HEADS,
+    JOIN_SPANS,
+    JOIN_DIM,
+    JOIN_SCRATCH,
+    JOIN_SCRATCH_STRIDE,
+    JOIN_TO,
+    JOIN_TO_STRIDE,
+    JOIN_FORM,
+    JOIN_MINUS_OFFSET,
+) = range(10)
 
 
 @kernel
 def join_form(args, chunk, thread):
     """Prologue: join every head's spans into the thread's scratch, then form the row for the next product."""
-    heads, n_spans, dim = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 3)
-    scratch = ld_i64(args, 4) + thread * ld_i64(args, 5)
+    heads, n_spans, dim = ld_i64(args, JOIN_HEADS), ld_i64(args, JOIN_SPANS), ld_i64(args, JOIN_DIM)
+    scratch = ld_i64(args, JOIN_SCRATCH) + thread * ld_i64(args, JOIN_SCRATCH_STRIDE)
     for h in range(heads):
-        join_spans(ld_i64(args, 0) + h * n_spans * (2 + dim) * 4, n_spans, dim, scratch + 4 * h * dim)
-    to = ld_i64(args, 6) + thread * ld_i64(args, 7)
-    form_row(scratch, heads * dim, to, ld_i64(args, 8), ld_i64(args, 9))
+        join_spans(ld_i64(args, JOIN_PARTIALS) + h * n_spans * (2 + dim) * 4, n_spans, dim, scratch + 4 * h * dim)
+    to = ld_i64(args, JOIN_TO) + thread * ld_i64(args, JOIN_TO_STRIDE)
+    form_row(scratch, heads * dim, to, ld_i64(args, JOIN_FORM), ld_i64(args, JOIN_MINUS_OFFSET))
 
 
 def scratch_bytes(dim: int, cells: int) -> int:

@@ -178,13 +178,13 @@ def rows_tiled(args, chunk, thread):
 
     scratch, float32: scores [TILE_ROWS][16 + 64], values [TILE_ROWS][dim], sums and maxima [2][TILE_ROWS].
     """
-    heads, dim, cells = ld_i64(args, 4), ld_i64(args, 6), ld_i64(args, 7)
+    heads, dim, cells = ld_i64(args, HEADS), ld_i64(args, DIM), ld_i64(args, CELLS)
     tile, head = chunk // heads, chunk % heads
-    position, rows = ld_i64(args, 8), ld_i64(args, 9)
-    kv = head // ld_i64(args, 5) * cells * dim * 2
-    keys, values = ld_i64(args, 2) + kv, ld_i64(args, 3) + kv
-    scale = ld_f32(args, 34)
-    scratch = ld_i64(args, 15) + thread * ld_i64(args, 16)
+    position, rows = ld_i64(args, POSITION), ld_i64(args, ROWS)
+    kv = head // ld_i64(args, GROUP) * cells * dim * 2
+    keys, values = ld_i64(args, K_CACHE) + kv, ld_i64(args, V_CACHE) + kv
+    scale = ld_f32(args, 2 * SCALE)
+    scratch = ld_i64(args, SCRATCH) + thread * ld_i64(args, SCRATCH_STRIDE)
     # Value rows are padded to whole registers: what lies past dim is computed and never read.
     score_stride, value_stride = 4 * 80, 4 * ((dim + 63) // 64 * 64)
     score = scratch + 64
@@ -193,8 +193,8 @@ def rows_tiled(args, chunk, thread):
     tops = sums + 4 * TILE_ROWS
     first = tile * TILE_ROWS
     count = min(TILE_ROWS, rows - first)
-    q_stride = 4 * ld_i64(args, 1)
-    q = ld_i64(args, 0) + first * q_stride + 4 * head * dim
+    q_stride = 4 * ld_i64(args, Q_STRIDE)
+    q = ld_i64(args, Q) + first * q_stride + 4 * head * dim
     for r in range(TILE_ROWS):
         st_f32(sums, r, np.float32(0.0))
         st_f32(tops, r, np.float32(-math.inf))
@@ -240,7 +240,7 @@ def rows_tiled(args, chunk, thread):
         total = ld_f32(sums, r)
         normalizer = np.float32(1.0) / total if total != np.float32(0.0) else np.float32(0.0)
         inverse = vsplat(normalizer)
-        out = ld_i64(args, 13) + ((first + r) * ld_i64(args, 14) + head * dim) * 4
+        out = ld_i64(args, OUT) + ((first + r) * ld_i64(args, OUT_STRIDE) + head * dim) * 4
         d = 0
         while d + W <= dim:
             vst(out + 4 * d, vmul(vld(acc_at + r * value_stride + 4 * d), inverse))

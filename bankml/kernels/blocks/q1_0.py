@@ -41,7 +41,20 @@ from bankml.kernels.compiler.simd import (
     st_i8,
     tup,
 )
-from bankml.kernels.products.matmul import finish, part_start
+from bankml.kernels.products.matmul import (
+    BLOCKS,
+    COLUMN_PART,
+    COLUMNS,
+    GROUPS,
+    OUT,
+    OUT_STRIDE,
+    ROW_PARTS,
+    WEIGHTS,
+    Y_STRIDE,
+    Y,
+    finish,
+    part_start,
+)
 from bankml.kernels.superblocks.lanes import first_nans
 
 BLOCK, BYTES = 128, 18
@@ -176,7 +189,7 @@ def _fill(tables, turned, y, blocks, first, last):
 @compiled
 def _tile(step, zeros, load, store, result, columns, span, turned, memory, args, y, stride, j, first, last):
     """Columns j.. of row groups first..last. The tables lie at `memory`, `turned` (0 or 1) sets more, the sums after them."""
-    blocks = ld_i64(args, 2)
+    blocks = ld_i64(args, BLOCKS)
     memory = (memory + 63) // 64 * 64
     size = span * (4 * _TABLES)
     sums = memory + (columns + turned) * size
@@ -187,7 +200,7 @@ def _tile(step, zeros, load, store, result, columns, span, turned, memory, args,
         for g in range(first, last):
             at = sums + (g - first) * columns * (32 * W)
             acc = zeros(0) if start == 0 else load(at)
-            w = ld_i64(args, 0) + g * blocks * PACKED
+            w = ld_i64(args, WEIGHTS) + g * blocks * PACKED
             for b in range(start, stop):
                 acc = step(acc, w + b * PACKED, memory + (b - start) * (4 * _TABLES), blocks * PACKED)
             if stop < blocks:
@@ -201,7 +214,7 @@ def _tile(step, zeros, load, store, result, columns, span, turned, memory, args,
 @compiled
 def _one(memory, args, y, j, first, last):
     """Column j alone of row groups first..last."""
-    if is_wild(y, 4 * ld_i64(args, 2)):
+    if is_wild(y, 4 * ld_i64(args, BLOCKS)):
         _tile(_careful, _zeros1, _load1, _store1, _result1, 1, _SPAN1, _TURNED, memory, args, y, 0, j, first, last)
     else:
         _tile(_step1, _zeros1, _load1, _store1, _result1, 1, _SPAN1, 0, memory, args, y, 0, j, first, last)
@@ -210,8 +223,8 @@ def _one(memory, args, y, j, first, last):
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    groups, parts = ld_i64(args, 1), ld_i64(args, 9)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    groups, parts = ld_i64(args, GROUPS), ld_i64(args, ROW_PARTS)
+    y = ld_i64(args, Y) + thread * ld_i64(args, Y_STRIDE)
     memory = _stack1(0)
     end = part_start(groups, parts, chunk + 1)
     for g in range(part_start(groups, parts, chunk), end, _GROUPS1):
@@ -221,9 +234,9 @@ def gemv(args, chunk, thread):
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    groups, parts = ld_i64(args, 1), ld_i64(args, 9)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    columns, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    groups, parts = ld_i64(args, GROUPS), ld_i64(args, ROW_PARTS)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    columns, column_part = ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
@@ -234,7 +247,7 @@ def gemm(args, chunk, thread):
         stop = min(end, g + _GROUPS)
         while j < last:
             at = y + j * stride
-            if j + _COLUMNS <= last and tame(0, at, stride, _COLUMNS, 4 * ld_i64(args, 2)):
+            if j + _COLUMNS <= last and tame(0, at, stride, _COLUMNS, 4 * ld_i64(args, BLOCKS)):
                 _tile(_stepn, _zerosn, _loadn, _storen, _resultn, _COLUMNS, _SPAN, 0, memory, args, at, stride, j, g, stop)
                 j += _COLUMNS
             else:
@@ -276,6 +289,6 @@ def unpack_row(packed, row, blocks, out):
 @kernel
 def get_rows(args, chunk, thread):
     """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
-    packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
+    packed, blocks, part = ld_i64(args, WEIGHTS), ld_i64(args, BLOCKS), ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, Y), j), blocks, ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE))

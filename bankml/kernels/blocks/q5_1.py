@@ -16,6 +16,7 @@ from bankml.kernels.blocks.walk import SUMS, many_rows, one_row, tile
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled, entry, kernel
 from bankml.kernels.compiler.simd import F32, Emit, copy2, ld_f16, ld_i64, ld_u8, st_f32
+from bankml.kernels.products.matmul import BLOCKS, COLUMN_PART, COLUMNS, OUT, OUT_STRIDE, WEIGHTS, Y
 from bankml.kernels.superblocks.lanes import first_nan
 
 BLOCK, BYTES = 32, 24
@@ -88,6 +89,6 @@ def unpack_row(packed, row, blocks, out):
 @kernel
 def get_rows(args, chunk, thread):
     """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
-    packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
+    packed, blocks, part = ld_i64(args, WEIGHTS), ld_i64(args, BLOCKS), ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, Y), j), blocks, ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE))

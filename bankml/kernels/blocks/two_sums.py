@@ -13,7 +13,18 @@ from bankml.kernels.blocks.walk import is_wild
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled
 from bankml.kernels.compiler.simd import ADDR, F32, Emit, f32xw, ld_i64, mk, tup
-from bankml.kernels.products.matmul import finish, part_start
+from bankml.kernels.products.matmul import (
+    BLOCKS,
+    COLUMN_PART,
+    COLUMNS,
+    GROUPS,
+    ROW_PARTS,
+    WEIGHTS,
+    Y_STRIDE,
+    Y,
+    finish,
+    part_start,
+)
 from bankml.kernels.superblocks.lanes import first_nan, first_nans
 
 _STATE = tup(f32xw, 16)
@@ -75,23 +86,23 @@ def _sum(step, last, zeros, fold, packed, w, y, blocks):
 @compiled
 def one_row_in_two(step, careful_step, last, zeros, fold, packed, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups."""
-    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    groups, blocks, parts = ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y = ld_i64(args, Y) + thread * ld_i64(args, Y_STRIDE)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        w = ld_i64(args, 0) + g * blocks * packed
+        w = ld_i64(args, WEIGHTS) + g * blocks * packed
         finish(args, 0, g, _output(step, careful_step, last, zeros, fold, packed, w, y, blocks))
 
 
 @compiled
 def many_rows_in_two(step, careful_step, last, zeros, fold, packed, args, chunk):
     """Matrix times many activation rows, one at a time: a part of the row groups times a part of the rows."""
-    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    total, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    groups, blocks, parts = ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    total, column_part = ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     chunk = chunk % parts
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        w = ld_i64(args, 0) + g * blocks * packed
+        w = ld_i64(args, WEIGHTS) + g * blocks * packed
         for j in range(first, min(total, first + column_part)):
             at = y + j * stride
             finish(args, j, g, _output(step, careful_step, last, zeros, fold, packed, w, at, blocks))

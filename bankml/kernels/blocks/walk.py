@@ -16,7 +16,18 @@ from __future__ import annotations
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled
 from bankml.kernels.compiler.simd import ADDR, F32, f32xw, ld_i32, ld_i64, mk, tup
-from bankml.kernels.products.matmul import finish, part_start
+from bankml.kernels.products.matmul import (
+    BLOCKS,
+    COLUMN_PART,
+    COLUMNS,
+    GROUPS,
+    ROW_PARTS,
+    WEIGHTS,
+    Y_STRIDE,
+    Y,
+    finish,
+    part_start,
+)
 
 # Where the extra words of a formed row begin, in words of 4 bytes a block after the scales, and the bytes of one block's.
 # Layout: quantize.py.
@@ -112,10 +123,10 @@ def tame(careful, y, stride, columns, blocks):
 @compiled
 def one_row(step, careful, zeros, result, packed, ratio, extra, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups."""
-    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    groups, blocks, parts = ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y = ld_i64(args, Y) + thread * ld_i64(args, Y_STRIDE)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        w = ld_i64(args, 0) + g * blocks * packed
+        w = ld_i64(args, WEIGHTS) + g * blocks * packed
         finish(args, 0, g, result(one_group(step, careful, zeros, packed, ratio, extra, w, y, blocks))[0])
 
 
@@ -125,9 +136,9 @@ def many_rows(step, zeros, result, columns, step1, careful, zeros1, result1, pac
 
     Where the reference takes activation rows by fours first, `exact` is the step for those of them that are wild.
     """
-    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    total, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    groups, blocks, parts = ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    total, column_part = ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     last = min(total, first + column_part)
     sure = total // 4 * 4
@@ -142,7 +153,7 @@ def many_rows(step, zeros, result, columns, step1, careful, zeros1, result1, pac
             at = y + j * stride
             if j + columns <= last and tame(careful, at, stride, columns, ratio * blocks):
                 for g in range(start, stop):
-                    w = ld_i64(args, 0) + g * blocks * packed
+                    w = ld_i64(args, WEIGHTS) + g * blocks * packed
                     acc = _group(step, zeros, packed, ratio, extra[0], extra[1], w, at, stride, blocks)
                     out = result(acc)
                     for c in range(columns):
@@ -150,7 +161,7 @@ def many_rows(step, zeros, result, columns, step1, careful, zeros1, result1, pac
                 j += columns
             else:
                 for g in range(start, stop):
-                    w = ld_i64(args, 0) + g * blocks * packed
+                    w = ld_i64(args, WEIGHTS) + g * blocks * packed
                     one = _by_fours(step1, careful, exact, j < sure, zeros1, packed, ratio, extra, w, at, blocks)
                     finish(args, j, g, result1(one)[0])
                 j += 1

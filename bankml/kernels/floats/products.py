@@ -20,7 +20,23 @@ from bankml.kernels.compiler.native import compiled, kernel
 from bankml.kernels.compiler.simd import ADDR, F32, V, f32x8, fma32, ld_bf16, ld_f16, ld_f32, ld_i64, mk, st_f32, tup
 from bankml.kernels.floats import nans as float_nans
 from bankml.kernels.floats.numbers import BF16_ID, F16_ID, F32_ID, number, widen
-from bankml.kernels.products.matmul import part_start
+from bankml.kernels.products.matmul import (
+    BIAS,
+    COLUMN_PART,
+    COLUMNS,
+    OUT,
+    OUT_STRIDE,
+    RESIDUAL,
+    ROW_PARTS,
+    ROWS,
+    SCALE,
+    TYPE,
+    WEIGHTS,
+    Y_STRIDE,
+    K,
+    Y,
+    part_start,
+)
 
 TILE_ROWS = 4
 TILE_COLUMNS = 6 if TIER == "avx512" else 3
@@ -98,17 +114,17 @@ def dot_bf16(w, y, k):
 @compiled("void(intp, intp, intp, float32)")
 def _finish(args, column, row, value):
     """Apply scale, bias and residual where the block names them, and store one output."""
-    scale = ld_i64(args, 15)
+    scale = ld_i64(args, SCALE)
     if scale != 0:
         value = value * ld_f32(scale, 0)
-    bias = ld_i64(args, 7)
+    bias = ld_i64(args, BIAS)
     if bias != 0:
         value = value + ld_f32(bias, row)
-    at = column * ld_i64(args, 6) + row
-    residual = ld_i64(args, 8)
+    at = column * ld_i64(args, OUT_STRIDE) + row
+    residual = ld_i64(args, RESIDUAL)
     if residual != 0:
         value = value + ld_f32(residual, at)
-    st_f32(ld_i64(args, 5), at, value)
+    st_f32(ld_i64(args, OUT), at, value)
 
 
 def _tile(columns):
@@ -160,14 +176,14 @@ def _dot(type_id, w, y, k):
 @compiled("void(intp, intp, intp, intp, intp, float32)")
 def _finish_tiled(args, column, row, w, y, value):
     if isnan(value):
-        value = float_nans.tiled(ld_i64(args, 14), w, y, ld_i64(args, 13), row, column, ld_i64(args, 10))
+        value = float_nans.tiled(ld_i64(args, TYPE), w, y, ld_i64(args, K), row, column, ld_i64(args, COLUMNS))
     _finish(args, column, row, value)
 
 
 @compiled
 def _tiled(zeros, step_f32, step_f16, step_bf16, lanes, columns, args, row, w, j, y):
     """TILE_ROWS weight rows from `row`, which begin at w, times `columns` activation rows from j, which begin at y."""
-    k, type_id, stride = ld_i64(args, 13), ld_i64(args, 14), ld_i64(args, 4)
+    k, type_id, stride = ld_i64(args, K), ld_i64(args, TYPE), ld_i64(args, Y_STRIDE)
     row_bytes = k * (4 if type_id == 0 else 2)
     acc = zeros(0)
     if type_id == 1:
@@ -188,10 +204,10 @@ def _tiled(zeros, step_f32, step_f16, step_bf16, lanes, columns, args, row, w, j
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, formed in the thread's scratch."""
-    w, m, k, type_id = ld_i64(args, 0), ld_i64(args, 12), ld_i64(args, 13), ld_i64(args, 14)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    w, m, k, type_id = ld_i64(args, WEIGHTS), ld_i64(args, ROWS), ld_i64(args, K), ld_i64(args, TYPE)
+    y = ld_i64(args, Y) + thread * ld_i64(args, Y_STRIDE)
     size = 4 if type_id == 0 else 2
-    parts = ld_i64(args, 9)
+    parts = ld_i64(args, ROW_PARTS)
     for row in range(part_start(m, parts, chunk), part_start(m, parts, chunk + 1)):
         _finish(args, 0, row, _dot(type_id, w + row * k * size, y, k))
 
@@ -199,9 +215,9 @@ def gemv(args, chunk, thread):
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns."""
-    w, m, k, type_id = ld_i64(args, 0), ld_i64(args, 12), ld_i64(args, 13), ld_i64(args, 14)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    w, m, k, type_id = ld_i64(args, WEIGHTS), ld_i64(args, ROWS), ld_i64(args, K), ld_i64(args, TYPE)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    parts, columns, column_part = ld_i64(args, ROW_PARTS), ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
@@ -234,7 +250,9 @@ def widen_row(weights, row, k, type_id, out):
 @kernel
 def get_rows(args, chunk, thread):
     """Widen the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
-    k, type_id = ld_i64(args, 13), ld_i64(args, 14)
-    part = ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        widen_row(ld_i64(args, 0), ld_i64(ld_i64(args, 3), j), k, type_id, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
+    k, type_id = ld_i64(args, K), ld_i64(args, TYPE)
+    part = ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        widen_row(
+            ld_i64(args, WEIGHTS), ld_i64(ld_i64(args, Y), j), k, type_id, ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE)
+        )

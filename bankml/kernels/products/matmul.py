@@ -55,14 +55,14 @@ def part_start(total, parts, index):
 def finish(args, column, group, value):
     """Apply scale, bias and residual where the block names them, and store W outputs of one column."""
     at = group * (4 * W)
-    scale = ld_i64(args, 15)
+    scale = ld_i64(args, SCALE)
     if scale != 0:
         value = vmul(value, vsplat(ld_f32(scale, 0)))
-    bias = ld_i64(args, 7)
+    bias = ld_i64(args, BIAS)
     if bias != 0:
         value = vadd(value, vld(bias + at))
-    at += column * ld_i64(args, 6) * 4
-    residual = ld_i64(args, 8)
+    at += column * ld_i64(args, OUT_STRIDE) * 4
+    residual = ld_i64(args, RESIDUAL)
     if residual != 0:
         value = vadd(value, vld(residual + at))
-    vst(ld_i64(args, 5) + at, value)
+    vst(ld_i64(args, OUT) + at, value)

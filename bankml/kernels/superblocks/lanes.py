@@ -19,7 +19,18 @@ from bankml.kernels.compiler import types
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled
 from bankml.kernels.compiler.simd import ADDR, F32, FW, I8, I32, IW, f32xw, ld_i64, mk, tup
-from bankml.kernels.products.matmul import finish, part_start
+from bankml.kernels.products.matmul import (
+    BLOCKS,
+    COLUMN_PART,
+    COLUMNS,
+    GROUPS,
+    ROW_PARTS,
+    WEIGHTS,
+    Y_STRIDE,
+    Y,
+    finish,
+    part_start,
+)
 from bankml.kernels.superblocks.steps import add_scaled, columns_of, separate, zero, zeros
 
 VECTOR = 4 * W
@@ -252,8 +263,8 @@ def lanes_sum(zeros, step, result, packed, w, y, blocks):
 @compiled
 def one_row(zeros, step, result, packed, args, chunk, thread):
     """Matrix times the activation row in the thread's scratch: a part of the row groups. The intrinsics are `column`'s."""
-    w, groups, blocks, parts = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
+    w, groups, blocks, parts = ld_i64(args, WEIGHTS), ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y = ld_i64(args, Y) + thread * ld_i64(args, Y_STRIDE)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         finish(args, 0, g, lanes_sum(zeros, step, result, packed, w + g * blocks * packed, y, blocks))
 
@@ -264,9 +275,9 @@ def many_rows(scratch, clear, begin, lane, results, columns, zeros, step, result
 
     The first five intrinsics are those of `tiles` for so many `columns`; what is left over takes those of `column`.
     """
-    w, groups, blocks, parts = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    total, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    w, groups, blocks, parts = ld_i64(args, WEIGHTS), ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    total, column_part = ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     last = min(total, first + column_part)
     chunk = chunk % parts

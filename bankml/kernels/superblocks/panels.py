@@ -11,7 +11,19 @@ from bankml.kernels.activations.quantize_k import RECORD, SUMS16, SUMS32, D
 from bankml.kernels.compiler.isa import VNNI, W
 from bankml.kernels.compiler.native import compiled
 from bankml.kernels.compiler.simd import ADDR, F32, I32, f32xw, ld_i64, mk, tup
-from bankml.kernels.products.matmul import finish, part_start
+from bankml.kernels.products.matmul import (
+    BLOCKS,
+    COLUMN_PART,
+    COLUMNS,
+    GROUPS,
+    ROW_PARTS,
+    ROWS,
+    WEIGHTS,
+    Y_STRIDE,
+    Y,
+    finish,
+    part_start,
+)
 from bankml.kernels.superblocks.lanes import lanes_sum
 from bankml.kernels.superblocks.steps import add_pairs, columns_of, pairs_u8s8, scale_of_pair, separate, zero, zeros
 
@@ -91,16 +103,16 @@ def many_rows(zeros, step, result, tile, tile_zeros, one, one_zeros, packed, arg
 
     Intrinsics as from lanes.column, then as from `panel` for TILE rows and for one.
     """
-    groups, blocks, parts = ld_i64(args, 1), ld_i64(args, 2), ld_i64(args, 9)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    columns, column_part = ld_i64(args, 10), ld_i64(args, 11)
+    groups, blocks, parts = ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    columns, column_part = ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     chunk = chunk % parts
-    in_panels = columns >= FROM and ld_i64(args, 12) % 8 == 0
+    in_panels = columns >= FROM and ld_i64(args, ROWS) % 8 == 0
     tiled = first + (last - first) // TILE * TILE
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
-        w = ld_i64(args, 0) + g * blocks * packed
+        w = ld_i64(args, WEIGHTS) + g * blocks * packed
         if not in_panels:
             for j in range(first, last):
                 finish(args, j, g, lanes_sum(zeros, step, result, packed, w, y + j * stride, blocks))

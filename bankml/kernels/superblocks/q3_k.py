@@ -16,6 +16,7 @@ import numpy as np
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled, entry, kernel
 from bankml.kernels.compiler.simd import IW, copy2, ld_f16, ld_i8, ld_i32, ld_i64, ld_u8, st_f32, st_i8, st_i32
+from bankml.kernels.products.matmul import BLOCKS, COLUMN_PART, COLUMNS, OUT, OUT_STRIDE, WEIGHTS, Y
 from bankml.kernels.superblocks import lanes
 from bankml.kernels.superblocks.steps import field, ld_byte_pairs, scale_of_pair
 
@@ -105,7 +106,7 @@ def unpack_row(packed, row, blocks, out):
 @kernel
 def get_rows(args, chunk, thread):
     """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
-    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
-    part = ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
+    packed, blocks = ld_i64(args, WEIGHTS), ld_i64(args, BLOCKS)
+    part = ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, Y), j), blocks, ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE))

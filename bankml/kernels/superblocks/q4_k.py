@@ -40,7 +40,20 @@ from bankml.kernels.compiler.simd import (
     st_i8,
     tup,
 )
-from bankml.kernels.products.matmul import finish, part_start
+from bankml.kernels.products.matmul import (
+    BLOCKS,
+    COLUMN_PART,
+    COLUMNS,
+    GROUPS,
+    OUT,
+    OUT_STRIDE,
+    ROW_PARTS,
+    WEIGHTS,
+    Y_STRIDE,
+    Y,
+    finish,
+    part_start,
+)
 from bankml.kernels.superblocks.steps import (
     add_pairs,
     columns_of,
@@ -159,9 +172,9 @@ def _any_wild(rows, stride, blocks):
 @kernel
 def gemv(args, chunk, thread):
     """One activation row, packed in the thread's scratch."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y = ld_i64(args, 3) + thread * ld_i64(args, 4)
-    parts = ld_i64(args, 9)
+    w, groups, blocks = ld_i64(args, WEIGHTS), ld_i64(args, GROUPS), ld_i64(args, BLOCKS)
+    y = ld_i64(args, Y) + thread * ld_i64(args, Y_STRIDE)
+    parts = ld_i64(args, ROW_PARTS)
     for g in range(part_start(groups, parts, chunk), part_start(groups, parts, chunk + 1)):
         acc = _zeros1(0)
         at = w + g * blocks * PACKED
@@ -173,9 +186,9 @@ def gemv(args, chunk, thread):
 @kernel
 def gemm(args, chunk, thread):
     """Many activation rows; a chunk is a part of the weight rows times a part of the columns (a multiple of four)."""
-    w, groups, blocks = ld_i64(args, 0), ld_i64(args, 1), ld_i64(args, 2)
-    y, stride = ld_i64(args, 3), ld_i64(args, 4)
-    parts, columns, column_part = ld_i64(args, 9), ld_i64(args, 10), ld_i64(args, 11)
+    w, groups, blocks = ld_i64(args, WEIGHTS), ld_i64(args, GROUPS), ld_i64(args, BLOCKS)
+    y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)
+    parts, columns, column_part = ld_i64(args, ROW_PARTS), ld_i64(args, COLUMNS), ld_i64(args, COLUMN_PART)
     first = chunk // parts * column_part
     last = min(columns, first + column_part)
     by_four = min(last, columns // 4 * 4)
@@ -244,7 +257,7 @@ def unpack_row(packed, row, blocks, out):
 @kernel
 def get_rows(args, chunk, thread):
     """Dequantize the rows that `Y` (int64 row numbers) names; a chunk is a part of them."""
-    packed, blocks = ld_i64(args, 0), ld_i64(args, 2)
-    part = ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        unpack_row(packed, ld_i64(ld_i64(args, 3), j), blocks, ld_i64(args, 5) + 4 * j * ld_i64(args, 6))
+    packed, blocks = ld_i64(args, WEIGHTS), ld_i64(args, BLOCKS)
+    part = ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        unpack_row(packed, ld_i64(ld_i64(args, Y), j), blocks, ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE))

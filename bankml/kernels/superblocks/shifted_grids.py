@@ -13,6 +13,7 @@ import numpy as np
 from bankml.kernels.compiler.isa import W
 from bankml.kernels.compiler.native import compiled
 from bankml.kernels.compiler.simd import I16, I32, V, ld_f16, ld_i64, ld_u8, st_f32
+from bankml.kernels.products.matmul import BLOCKS, COLUMN_PART, COLUMNS, OUT, OUT_STRIDE, WEIGHTS, Y
 from bankml.kernels.superblocks import lanes, panels
 from bankml.kernels.superblocks.grid_blocks import code_of, codes_at, group_codes, lane_address, lane_scales
 from bankml.kernels.superblocks.steps import byte_mask
@@ -73,9 +74,9 @@ def unpack_rows(small, scales, shifts, first, step, packed_size, args, chunk):
 
     `scales`, `shifts`: how many there are. `first`, `step`: the bit of the first shift in the small bytes, and on to the next.
     """
-    packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        row, out = ld_i64(ld_i64(args, 3), j), ld_i64(args, 5) + 4 * j * ld_i64(args, 6)
+    packed, blocks, part = ld_i64(args, WEIGHTS), ld_i64(args, BLOCKS), ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        row, out = ld_i64(ld_i64(args, Y), j), ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE)
         i = row % W
         for b in range(blocks):
             block = packed + (row // W * blocks + b) * packed_size

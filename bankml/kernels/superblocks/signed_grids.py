@@ -13,6 +13,7 @@ from bankml.kernels.blocks.nibbles import look_up
 from bankml.kernels.compiler.isa import VNNI, W
 from bankml.kernels.compiler.native import compiled
 from bankml.kernels.compiler.simd import F32, ld_f16, ld_i64, st_f32
+from bankml.kernels.products.matmul import BLOCKS, COLUMN_PART, COLUMNS, OUT, OUT_STRIDE, WEIGHTS, Y
 from bankml.kernels.superblocks import lanes, panels
 from bankml.kernels.superblocks.grid_blocks import (
     code_of,
@@ -89,9 +90,9 @@ def take_signs(signs, codes, n, bit):
 @compiled
 def unpack_rows(values, small, bits, unit, packed_size, args, chunk):
     """Dequantize the rows that `Y` names: d*unit times the integer scale*magnitude, exact, then the sign, which NaN takes too."""
-    packed, blocks, part = ld_i64(args, 0), ld_i64(args, 2), ld_i64(args, 11)
-    for j in range(chunk * part, min(ld_i64(args, 10), chunk * part + part)):
-        row, out = ld_i64(ld_i64(args, 3), j), ld_i64(args, 5) + 4 * j * ld_i64(args, 6)
+    packed, blocks, part = ld_i64(args, WEIGHTS), ld_i64(args, BLOCKS), ld_i64(args, COLUMN_PART)
+    for j in range(chunk * part, min(ld_i64(args, COLUMNS), chunk * part + part)):
+        row, out = ld_i64(ld_i64(args, Y), j), ld_i64(args, OUT) + 4 * j * ld_i64(args, OUT_STRIDE)
         i = row % W
         for b in range(blocks):
             block = packed + (row // W * blocks + b) * packed_size
