@@ -34,6 +34,7 @@ check: $(VENV)/.check ## Lint, types, shell syntax, licence headers, docs in ste
 	$(BIN)/python scripts/check_imports.py
 	$(BIN)/python scripts/check_places.py
 	$(BIN)/python scripts/check_words.py
+	$(BIN)/python scripts/check_english.py
 	$(BIN)/python scripts/command_help.py --check
 	$(BIN)/python scripts/key_table.py --check
 	$(BIN)/python -m testing.performance --check

@@ -7,7 +7,7 @@ Usage: python testing/every_type.py MODEL --reference DIR [--work DIR] [--types 
 Each file is made with an importance matrix from a fixed stream, which some types need and which moves others to other mixes
 (--no-matrix makes them as those do who have none), unless --file gives it ready; llama-server is asked, bankml answers, and the
 file is removed. A type after a pattern is what --tensor-type makes of the tensors that match, beside Q8_0. What llama-quantize
-refuses to make is told. Prints the types of each file's matrices, a line a cache, and the sum; exit code 0 only if all are
+refuses to make is named. Prints the types of each file's matrices, a line a cache, and the sum; exit code 0 only if all are
 identical.
 
 SmolLM2-135M takes about a minute a type and cache on two cores, and llama-quantize another minute for IQ1 to IQ3. Q2_0 comes

@@ -61,11 +61,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly or not any(item.get_closest_marker("every_kernel") for item in session.items):
         return
     from bankml.core.exact.products import TYPE_IDS
-    from bankml.core.model.compile import compile_kernels, compile_seldom
+    from bankml.core.model.compile import compile_kernels, compile_optional
 
     with alone():
         compile_kernels([(number, rows) for number in TYPE_IDS for rows in (8, 9)], "q8_0")
-        compile_seldom()
+        compile_optional()
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ class Cell:
     identical: bool | None
     """Whether every output had the reference's bits; None without a reference."""
     memory: Samples | None
-    """Bytes a second that so many threads read in the same rounds; None for products that are not bound by it."""
+    """Bytes a second that this number of threads reads in the same rounds; None for products that are not bound by it."""
 
     @property
     def ratio(self) -> Samples | None:
@@ -77,7 +77,7 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        told: dict[str, Any] = {
+        members: dict[str, Any] = {
             "type": self.type,
             "columns": self.columns,
             "threads": self.threads,
@@ -85,10 +85,14 @@ class Cell:
             **self._times("", self.seconds),
         }
         if self.memory is not None and self.share is not None:
-            told |= {**self.memory.as_dict("memory_bytes_per_second"), **self.share.as_dict("share_of_memory")}
+            members |= {**self.memory.as_dict("memory_bytes_per_second"), **self.share.as_dict("share_of_memory")}
         if self.their_seconds is not None and self.ratio is not None:
-            told |= {"identical": self.identical, **self._times("reference_", self.their_seconds), **self.ratio.as_dict("ratio")}
-        return told
+            members |= {
+                "identical": self.identical,
+                **self._times("reference_", self.their_seconds),
+                **self.ratio.as_dict("ratio"),
+            }
+        return members
 
     def nanoseconds(self, seconds: float) -> float:
         """Nanoseconds of one block of weights with one column."""
@@ -119,7 +123,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        told: dict[str, Any] = {
+        members: dict[str, Any] = {
             "rows": self.rows,
             "k": self.k,
             "weights": self.weights,
@@ -129,8 +133,8 @@ class Report:
             "machine": self.machine,
         }
         if self.reference is not None:
-            told["reference"] = self.reference
-        return told
+            members["reference"] = self.reference
+        return members
 
 
 def type_names() -> list[str]:
@@ -150,7 +154,7 @@ def measure_kernels(
     """Measure every type with one column and with 32, with each number of threads.
 
     Args:
-        real: gives so many rows of K real weights, which the reference's own quantizer then brings into each type; without it, or
+        real: gives rows of K real weights, which the reference's own quantizer then brings into each type; without it, or
             without a reference, blocks come from a fixed stream.
 
     Raises:

@@ -76,7 +76,7 @@ class Reader:
 
 
 def memory_read(threads: int, passes: int = 5, size: int = READ_BYTES, pass_done: Callable[[], object] | None = None) -> Samples:
-    """Bytes a second at which so many threads read a buffer of `size` bytes, after one pass that is not counted."""
+    """Bytes a second at which these threads read a buffer of `size` bytes, after one pass that is not counted."""
     with Reader(threads, buffer_to_read(size)) as reader:
         reader.run()
         rates = []

@@ -78,7 +78,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``: medians, spreads and samples, ratios where there was a reference."""
         plan = self.plan
-        told: dict[str, Any] = {
+        members: dict[str, Any] = {
             "model": self.model.name,
             "prompt": plan.prompt,
             "generate": plan.generate,
@@ -95,7 +95,7 @@ class Report:
             "machine": self.machine,
         }
         if self.reference is not None:
-            told["reference"] = {
+            members["reference"] = {
                 **self.reference,
                 "resident_bytes": self.their_resident_bytes,
                 **_parts(self.their_prefill, self.their_decode),
@@ -105,8 +105,8 @@ class Report:
                 ("tg_ratio", self.decode, self.their_decode),
             ):
                 if mine is not None and theirs is not None:
-                    told.update(mine.over(theirs).as_dict(name))
-        return told
+                    members.update(mine.over(theirs).as_dict(name))
+        return members
 
 
 class Ours:

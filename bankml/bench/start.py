@@ -38,22 +38,22 @@ class Start:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        told: dict[str, Any] = {
+        members: dict[str, Any] = {
             "model": self.model.name,
             "ctx": self.ctx,
             **self.seconds.as_dict("first_token_seconds"),
             **self.resident_bytes.as_dict("resident_bytes"),
         }
         if self.cold_seconds is not None:
-            told |= self.cold_seconds.as_dict("cold_first_token_seconds")
+            members |= self.cold_seconds.as_dict("cold_first_token_seconds")
         if self.their_seconds is not None and self.their_resident_bytes is not None:
-            told["reference"] = {
+            members["reference"] = {
                 **(self.reference or {}),
                 **self.their_seconds.as_dict("first_token_seconds"),
                 **self.their_resident_bytes.as_dict("resident_bytes"),
             }
-            told |= self.seconds.over(self.their_seconds).as_dict("first_token_ratio")
-        return told
+            members |= self.seconds.over(self.their_seconds).as_dict("first_token_ratio")
+        return members
 
 
 def measure_start(

@@ -80,7 +80,7 @@ def command(
     model, prompt = model_and_prompt(words, model_option, given=messages is not None)
     chat = chat_of(messages, prompt, system, raw)
     if (grammar is not None) + (schema is not None) + json_mode > 1:
-        raise click.UsageError("--grammar, --schema and --json-mode bind the answer each in its way: give one")
+        raise click.UsageError("--grammar, --schema and --json-mode all bind the answer: give one")
     asked = _Asked(
         max_tokens=max_tokens,
         stop=list(stop),
@@ -265,14 +265,14 @@ def _summary(completion: Completion) -> str:
 
 
 def _report(engine: Engine, begun: _Begun, llama_threads: int, asked: _Asked) -> dict[str, Any]:
-    from bankml.core.engine.chat import told_whole
+    from bankml.core.engine.chat import parse_finished
     from bankml.core.receipts.receipt import resolved, text_sha256
     from bankml.core.serve.llama.logprobs import entries
 
     verified = engine.verified
     completion = begun.completion.run()
     measured = completion.measured_text
-    text, reasoning = (completion.text, "") if begun.content is None else told_whole(begun.content, completion)
+    text, reasoning = (completion.text, "") if begun.content is None else parse_finished(begun.content, completion)
     return {
         "model": str(engine.gguf.path),
         "model_sha256": verified.sha256 if verified else None,

@@ -42,20 +42,20 @@ def command(model: str | None, as_json: bool) -> int:
 def _lines(report: About) -> Iterator[tuple[str, str]]:
     facts = report.facts
 
-    def told(name: str, unit: str = "") -> str:
+    def shown(name: str, unit: str = "") -> str:
         value = facts[name]
         return "-" if value is None else f"{value:,}{unit}" if isinstance(value, int) else f"{value}{unit}"
 
     yield "file", str(report.path)
-    yield "name", told("name")
-    yield "arch", told("arch")
-    yield "size", f"{report.verdict.size or 0:,} bytes, {told('parameters')} weights, {told('bits_per_weight')} bits each"
+    yield "name", shown("name")
+    yield "arch", shown("arch")
+    yield "size", f"{report.verdict.size or 0:,} bytes, {shown('parameters')} weights, {shown('bits_per_weight')} bits each"
     yield "types", ", ".join(f"{name} {count}" for name, count in facts["types"].items()) or "no tensors"
-    yield "shape", f"{told('layers')} layers of {told('embedding')}, feed forward {told('feed_forward')}"
-    yield "heads", f"{told('heads')}, {told('key_value_heads')} of keys and values, {told('key_length')} wide"
-    yield "context", f"{told('context')} tokens, {told('kv_f16_bytes_per_token', ' bytes')} of cache each"
+    yield "shape", f"{shown('layers')} layers of {shown('embedding')}, feed forward {shown('feed_forward')}"
+    yield "heads", f"{shown('heads')}, {shown('key_value_heads')} of keys and values, {shown('key_length')} wide"
+    yield "context", f"{shown('context')} tokens, {shown('kv_f16_bytes_per_token', ' bytes')} of cache each"
     vocabulary = facts["tokenizer"]
-    yield "tokenizer", f"{vocabulary['model'] or '-'} / {vocabulary['pre'] or '-'}, {told('vocabulary')} tokens"
+    yield "tokenizer", f"{vocabulary['model'] or '-'} / {vocabulary['pre'] or '-'}, {shown('vocabulary')} tokens"
     yield "template", _template(report)
     yield "pin", _pin(report)
     for note in report.verdict.notes:

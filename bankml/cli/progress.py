@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def bars() -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """A callback that shows one bar for each thing it is told of; None where nobody watches."""
+    """A callback that shows one bar for each kind of work; None where nobody watches."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -139,7 +139,7 @@ class Ggml:
             return one.result()
 
     def products(self, type_id: int, weights: Bytes, shape: tuple[int, int], x: Floats, copies: int, threads: int) -> Product:
-        """The same product of so many copies of a matrix, kept for many runs."""
+        """The same product of several copies of a matrix, kept for many runs."""
         return Product(self, type_id, weights, shape, x, copies, threads)
 
     def buffer_type(self, type_id: int, shape: tuple[int, int], columns: int) -> int:

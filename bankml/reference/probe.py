@@ -20,7 +20,7 @@ TESTING: Final = Path(__file__).resolve().parents[2] / "testing"
 class Probe:
     """The program in a process of its own, started again when a question ends it.
 
-    A question is its size in a line and its bytes; an answer is a line, whose last word is a size, and so many bytes.
+    A question is its size in a line and its bytes; an answer is a line, whose last word is a size, and the bytes.
     """
 
     def __init__(self, program: str, environment: dict[str, str]) -> None:

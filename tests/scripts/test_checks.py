@@ -18,7 +18,7 @@ def script(monkeypatch):
     return importlib.import_module
 
 
-@pytest.mark.parametrize("name", ["check_headers", "check_imports", "check_places", "check_words"])
+@pytest.mark.parametrize("name", ["check_headers", "check_imports", "check_places", "check_words", "check_english"])
 def test_the_repository_passes(name):
     done = subprocess.run([sys.executable, SCRIPTS / f"{name}.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -95,6 +95,14 @@ def test_an_argument_word_named_by_a_number_is_found(script, tmp_path):
     kernels.mkdir(parents=True)
     (kernels / "x.py").write_text("a = ld_i64(args, 3)\nb = ld_i64(args, BLOCKS)\nst_i64(args, 0, 1)\nc = ld_f32(scale, 0)\n")
     assert [line.split(":")[1] for line in script("check_words").check(tmp_path)] == ["1", "3"]
+
+
+def test_a_word_that_must_be_read_twice_is_found(script, tmp_path):
+    (tmp_path / "a.py").write_text("# what it was told\n# untold\n# Let it be. It lets go of so many\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "b.py").write_text("# told\n")
+    found = script("check_english").check(tmp_path, [Path("a.py"), Path("tests/b.py")])
+    assert found == ["a.py:1: 'told'", "a.py:3: 'lets go'", "a.py:3: 'so many'"]
 
 
 def test_a_machine_path_and_a_registry_are_found(script):

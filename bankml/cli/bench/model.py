@@ -82,8 +82,8 @@ def bench_model(
     if plot_file is not None:
         plot_model(reports, plot_file)
     if as_json:
-        told = [report.as_dict() for report in reports]
-        click.echo(json.dumps(told[0] if len(told) == 1 else {"depths": told}, indent=2))
+        shown = [report.as_dict() for report in reports]
+        click.echo(json.dumps(shown[0] if len(shown) == 1 else {"depths": shown}, indent=2))
         return
     click.echo("\n\n".join(_text(report, reports) for report in reports))
 

@@ -59,9 +59,9 @@ def build(directory: Path | None) -> Reference | None:
     return Reference(directory) if directory is not None else None
 
 
-def titles(told: dict[str, Any] | None) -> list[str]:
+def titles(reference: dict[str, Any] | None) -> list[str]:
     """Heads of the columns that a reference adds."""
-    return [f"{told['version']} {told['variant']}", "ratio"] if told else []
+    return [f"{reference['version']} {reference['variant']}", "ratio"] if reference else []
 
 
 def row(name: str, *cells: str) -> str:

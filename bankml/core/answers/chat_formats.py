@@ -34,8 +34,8 @@ class Reading:
         generation_prompt: with the continued message.
         continues: ``content``, ``reasoning``, or empty where nothing is continued.
         schema: what the answer must be, if anything.
-        extracts: reasoning is told apart from content.
-        thinks: the template is told that the model may reason.
+        extracts: reasoning is split from content.
+        thinks: the template knows that the model may reason.
         parallel: tools might be called several at once.
     """
 

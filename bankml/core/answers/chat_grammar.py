@@ -127,7 +127,7 @@ def _made(prompt: Prompt, request: ChatRequest, template: ChatTemplate) -> ChatG
 def _of_chat(refusal: Refusal, prompt: Prompt) -> Refusal:
     """The refusal of a schema as the chat endpoint words it.
 
-    What is wrong with a schema alone is told there without the converter's first line. It is a bad request where the error
+    A schema's own fault is reported there without the converter's first line. It is a bad request where the error
     passes through the template's own parser, or where the converter finds it; else an error of the server.
     """
     if refusal.code != "schema.unsupported":

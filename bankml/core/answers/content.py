@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The content rule: what of a chat's answer is told as content and what as reasoning, piece by piece or at once.
+"""Splits a chat answer into content and reasoning, streamed or whole.
 
 Source: task_result_state (tools/server/server-task.cpp), common_chat_msg_diff::compute_diffs (common/chat.cpp).
 """
@@ -13,14 +13,14 @@ from bankml.refusal import Refusal
 
 
 class Content:
-    """One answer as it is told.
+    """One answer, split as it comes.
 
     Args:
         chat: what the answer was bound and is read by.
-        silent_prefill: a continued message is not told again.
+        silent_prefill: a continued message is not sent again.
 
     Attributes:
-        said: what was told so far.
+        said: what was returned so far.
     """
 
     def __init__(self, chat: ChatGrammar, silent_prefill: bool = False) -> None:
@@ -32,7 +32,7 @@ class Content:
             self.said = self._read(partial=True)
 
     def push(self, text: bytes, last: bool = False) -> Said:
-        """Take the next bytes of the answer, whole characters but for the last ones; returns what is newly told.
+        """Take the next bytes of the answer, whole characters but for the last ones; returns what is new.
 
         Raises:
             Refusal: ``chat.format``, with the words and the status of llama-server: the answer does not fit.

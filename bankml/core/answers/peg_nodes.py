@@ -59,7 +59,7 @@ class Choice(Node):
 
 @dataclass(frozen=True)
 class Repeat(Node):
-    """The child at least and at most so many times; -1 for no bound."""
+    """Repeat the child between ``least`` and ``most`` times; -1 means unbounded."""
 
     child: int
     least: int
@@ -76,7 +76,7 @@ class Ahead(Node):
 
 @dataclass(frozen=True)
 class Chars(Node):
-    """Characters of an ASCII class, at least and at most so many."""
+    """Characters of an ASCII class, between ``least`` and ``most``."""
 
     pattern: str
     least: int

@@ -65,7 +65,7 @@ class Result(NamedTuple):
 
 
 class Said(NamedTuple):
-    """An answer as it is told."""
+    """A parsed answer: content and reasoning."""
 
     content: bytes = b""
     reasoning: bytes = b""

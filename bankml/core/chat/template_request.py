@@ -37,7 +37,7 @@ class ChatRequest:
         continues: ``""``, or which part of the last message goes on: ``"auto"``, ``"content"``, ``"reasoning"``.
         kwargs: further variables for the template.
         json_schema: the schema that the answer must follow, None for none; any JSON value, as it was sent.
-        reasoning_format: how reasoning is told; ``none`` leaves it in the content.
+        reasoning_format: how reasoning is sent; ``none`` leaves it in the content.
         parallel_tool_calls: as asked for; None leaves it to the template.
     """
 

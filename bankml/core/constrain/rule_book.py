@@ -71,7 +71,7 @@ def dashed(name: str) -> str:
 
 
 def repetition(item: str, least: int, most: int | None, separator: str = "") -> str:
-    """``item`` at least and at most so many times; ``most`` is None where there is no bound. Source: build_repetition."""
+    """``item`` between ``least`` and ``most`` times; ``most`` is None where there is no bound. Source: build_repetition."""
     if most == 0:
         return ""
     if least == 0 and most == 1:

@@ -130,7 +130,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _signed(value: int, bits: int) -> int:
-    """The number in so many bits."""
+    """The number cut to these bits."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 

@@ -70,7 +70,7 @@ def ready(engine: Engine, made: Rendered) -> Chat:
     )
 
 
-def told_whole(content: Content, completion: Completion) -> tuple[str, str]:
+def parse_finished(content: Content, completion: Completion) -> tuple[str, str]:
     """Content and reasoning of a finished answer; all of its text where neither is there."""
     content.push(completion.raw_bytes, last=True)
     text, reasoning = content.said.content.decode("utf-8", "replace"), content.said.reasoning.decode("utf-8", "replace")

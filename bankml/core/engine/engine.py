@@ -160,9 +160,9 @@ class Engine:
 
     def warm(self, progress: Callable[[str, int, int | None], None] | None = None) -> None:
         """Load now what a first answer with further samplers, probabilities or a grammar would else wait for."""
-        from bankml.core.model.compile import compile_seldom
+        from bankml.core.model.compile import compile_optional
 
-        compile_seldom(progress)
+        compile_optional(progress)
 
     def check(self, prompt: Sequence[int]) -> None:
         """Refuse a prompt with unknown token ids, or one that fills the context.
@@ -201,7 +201,7 @@ class Engine:
             grammar: GBNF that the answer must fit; None or an empty text does not bind it.
             prefill: the end of the prompt, over which the grammar goes before the answer.
             preserved: control tokens whose text is part of the answer.
-            n_probs: measure each token among so many of the most probable ones; 0 or less measures nothing.
+            n_probs: how many of the most probable tokens to report with each token; 0 or less measures nothing.
             post_sampling_probs: measure after the sampler chain and not before it.
 
         Raises:

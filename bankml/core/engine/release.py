@@ -49,7 +49,7 @@ class Release:
         self._sent = 0
 
     def push(self, piece: bytes, ends: bool = False) -> bytes:
-        """Take the bytes of a token. A token that ends the answer lets go of what only might have become a stop string."""
+        """Take the bytes of a token. An end token also releases text held back as a possible stop string."""
         self.text += piece
         self.whole = not cut_character(self.text)
         if not self.whole:

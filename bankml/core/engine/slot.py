@@ -93,7 +93,7 @@ class Slot:
         return kept
 
     def evaluate(self, prompt: list[int], go_on: Callable[[], bool]) -> npt.NDArray[np.float32] | None:
-        """Evaluate the rest of the prompt in micro-batches; the logits after its last token, None when told to stop."""
+        """Evaluate the rest of the prompt in micro-batches; the logits after its last token, None when it was stopped."""
         logits = None
         for start, end in self._cuts(len(self.tokens), len(prompt)):
             if not go_on():

@@ -122,11 +122,11 @@ def _order_refusals(header: Header) -> Iterator[Refusal]:
     """b11192 wants each tensor to begin where the one before it, padded, ends."""
     expected: int | None = 0
     seen: dict[int, str] = {}
-    told = set()
+    reported = set()
     for tensor in header.tensors:
         refusal = _order_refusal(tensor, expected, seen, header.alignment)
-        if refusal and refusal.code not in told:
-            told.add(refusal.code)
+        if refusal and refusal.code not in reported:
+            reported.add(refusal.code)
             yield refusal
         seen.setdefault(tensor.relative, tensor.name)
         # Behind a tensor whose layout is not known the next one may begin anywhere.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs the app on a port until it is told to stop; by SIGINT or SIGTERM it stops quickly, also in the middle of an answer."""
+"""Runs the app on a port until a signal stops it; by SIGINT or SIGTERM it stops quickly, also in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT, SIGTERM and SIGHUP, and not raise them again: to be told to stop is no failure."""
+        """Stop on SIGINT, SIGTERM and SIGHUP, and not raise them again: a stop that was asked for is no failure."""
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         for each in signals:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How a server is told to behave, and its limits."""
+"""Settings of a server, and its limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Settings:
         allow_origin: origins whose pages may read answers, compared as whole strings.
         quiet: no log row for each request.
         llama_threads: named in receipts.
-        threads: bankml's own, told by ``/bankml``; None for all cores.
+        threads: bankml's own, shown by ``/bankml``; None for all cores.
         read_seconds: so long a client may take for its request, or stay silent.
         write_seconds: so long a client may take nothing of its answer.
     """

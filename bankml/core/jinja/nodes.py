@@ -38,7 +38,7 @@ class Node:
         self.deepen(there, self.frames)
 
     def deepen(self, children: Iterable[Node], frames: int) -> None:
-        """Take in children that stand so many frames above this node's own."""
+        """Take in children that stand this number of frames above the node's own."""
         self.levels = max(self.levels, frames + max((child.levels for child in children), default=0))
         if self.levels > MAX_LEVELS:
             raise LimitError("depth of the template or of its values", f"{MAX_LEVELS} levels")

@@ -28,7 +28,7 @@ class Budget:
     """What a run may take.
 
     Attributes:
-        steps: the work of so many nodes.
+        steps: work, counted in nodes.
         memory: bytes of strings and lists made; those of a variable's last string are given back when it gets another.
     """
 
@@ -154,7 +154,7 @@ class Run:
             raise LimitError("depth of the template or of its values", f"{MAX_DEPTH} levels")
 
     def reach(self, frames: int) -> None:
-        """Makes sure that so many frames are left. Raises: LimitError when they are not."""
+        """Makes sure that this number of frames is left. Raises: LimitError when they are not."""
         if self.depth < frames:
             self.enter(frames)
 

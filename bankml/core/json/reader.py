@@ -43,8 +43,8 @@ def read_json(body: bytes) -> Any:
     """The JSON value in ``body``; the last of equal keys wins, integers beyond 64 bits become doubles.
 
     Raises:
-        Refusal: not JSON (status 500 and the message of b11192), nested deeper than 128 (400), or of so many values that
-            they take more memory than a body of this length is given (413).
+        Refusal: not JSON (status 500 and the message of b11192), nested deeper than 128 (400), or with values that
+            take more memory than a body of this length is given (413).
         Abandoned: nobody wants it any more.
 
     Source: common_json::parse, common/json.cpp.

@@ -17,7 +17,7 @@ Progress = Callable[[str, int, int | None], None]
 # Modules of kernels, those that take longest first.
 _BASE = ("attention.rows", "sampling.samplers", "attention.rope", "activations.rows", "attention.tiled", "team")
 # What only some requests ask for.
-_SELDOM = ("grammar.machine", "grammar.trie", "sampling.more", "grammar.tokens", "sampling.probabilities")
+_OPTIONAL = ("grammar.machine", "grammar.trie", "sampling.more", "grammar.tokens", "sampling.probabilities")
 _WORKERS = 2
 
 
@@ -28,7 +28,7 @@ def load_ahead() -> None:
     """
 
     def load() -> None:
-        # What is wrong is told by compile_kernels, where someone waits for it.
+        # compile_kernels reports what is wrong, where someone waits for it.
         with contextlib.suppress(Exception):
             if not _missing(_BASE):
                 _load(_BASE)
@@ -55,10 +55,10 @@ def compile_kernels(matrices: Iterable[tuple[int, int]], cache_type: str = "f16"
     _load(needed)
 
 
-def compile_seldom(progress: Progress | None = None) -> None:
+def compile_optional(progress: Progress | None = None) -> None:
     """Load the kernels that only some requests ask for: further samplers, probabilities, grammars."""
-    _compile(_SELDOM, progress)
-    _load(_SELDOM)
+    _compile(_OPTIONAL, progress)
+    _load(_OPTIONAL)
 
 
 def _missing(names: Iterable[str]) -> list[str]:

@@ -78,7 +78,7 @@ def receipt(
         text: the answer as it was sent; of a stream what its events carried, in one string.
         cache_n: tokens of the prompt that an earlier request had left in the slot.
         sampling: the sampling parameters as resolved, the seed as drawn.
-        reasoning: what was told as ``reasoning_content``; a member, its hash, only where there was some.
+        reasoning: what was sent as ``reasoning_content``; a member, its hash, only where there was some.
         grammar: GBNF that bound the answer; a member, its hash, only where there was one.
         logprobs_sha256: of the probabilities that the answer carried; a member only when it carried some.
     """

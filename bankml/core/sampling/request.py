@@ -216,7 +216,7 @@ def _biases(value: Any, vocabulary: Vocabulary) -> list[tuple[int, float]]:
     for token, given in pairs:
         if len(found) > MAX_BIASES or (isinstance(token, str) and len(token) > MAX_BIAS_TEXT):
             raise unsupported(
-                "logit_bias", "so many tokens", f"at most {MAX_BIASES} tokens, and {MAX_BIAS_TEXT} characters a text"
+                "logit_bias", "more tokens than that", f"at most {MAX_BIASES} tokens, and {MAX_BIAS_TEXT} characters a text"
             )
         if given is False:
             bias = float("-inf")

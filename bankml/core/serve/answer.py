@@ -106,8 +106,8 @@ class Answer(Generic[P]):
 
     Attributes:
         index: which of the request's answers this is.
-        text: what was told.
-        reasoning: what was told apart from it.
+        text: what was sent.
+        reasoning: what was sent apart from it.
         logprobs: the hash of the probabilities that it carried.
         has_new_line: whether a line end was sent.
         note: what the log row says of it.

@@ -132,7 +132,7 @@ def quantize_row(x, k, packed, minus_offset):
 
 @compiled("intp(intp, intp)")
 def is_wild(row, blocks):
-    """Whether a packed row of so many blocks has NaN or infinities."""
+    """Whether a packed row of blocks has NaN or infinities."""
     return ld_i32(row + 576 * blocks, 0) != 0
 
 

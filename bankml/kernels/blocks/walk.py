@@ -44,7 +44,7 @@ def tile(name, columns, vectors, block, result, packed):
     Args:
         block: ``block(E, accs, w, ys, ds, xs)`` gives the columns' new vectors, a list of lists like `accs`.
         result: ``result(E, vectors)`` gives a column's W outputs.
-        packed: bytes of a block of W rows; so many are asked for ahead of their use.
+        packed: bytes of a block of W rows; this number is asked for ahead of its use.
     """
     count = columns * vectors
     state = tup(f32xw, count)
@@ -87,7 +87,7 @@ def _group(step, zeros, packed, ratio, at, size, w, y, stride, blocks):
 
 @compiled("intp(intp, intp)")
 def is_wild(y, blocks):
-    """Whether a formed row of so many activation blocks has a quant of -128, or a scale that is infinite or NaN."""
+    """Whether a formed row of activation blocks has a quant of -128, or a scale that is infinite or NaN."""
     return ld_i32(y, 19 * blocks) != 0
 
 
@@ -112,7 +112,7 @@ def _by_fours(step, careful, exact, sure, zeros, packed, ratio, extra, w, y, blo
 
 @compiled
 def tame(careful, y, stride, columns, blocks):
-    """Whether the usual step serves all of so many rows."""
+    """No row needs the NaN-exact step."""
     if careful is not None:
         for c in range(columns):
             if is_wild(y + c * stride, blocks):

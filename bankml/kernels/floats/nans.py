@@ -147,7 +147,7 @@ def dot(type_id, w, y, k):
 
 @compiled("float32(intp, intp, intp, intp, intp, intp, intp)")
 def tiled(type_id, w, y, k, row, column, columns):
-    """As tinyBLAS gives it for this row and column of so many: in tiles of 4 x 3, then of 4 x 2 for the columns left."""
+    """As tinyBLAS gives it for this row and column: in tiles of 4 x 3, then of 4 x 2 for the columns left."""
     tiles = (columns + 2) // 3
     threes = 3 * (tiles - (3 * tiles - columns))
     width = 3 if column < threes else 2

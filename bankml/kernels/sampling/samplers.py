@@ -25,7 +25,7 @@ MT_WORDS = 625
 """Words of a generator: 624 of mt19937's state, then how many of them are used up."""
 
 HEAP_LIMIT = 128
-"""Up to so many candidates are kept by a heap; more by buckets."""
+"""Up to this number, candidates are kept by a heap; more by buckets."""
 
 _LAZY = np.int64(256)
 _BLOCK = 64

@@ -25,7 +25,7 @@ def words(data, kind="<u2"):
 
 
 def fields(numbers, bits, count):
-    """`count` fields of so many bits of each number, lowest first."""
+    """`count` fields of `bits` bits of each number, lowest first."""
     return (numbers.astype(np.int64)[:, None] >> bits * np.arange(count) & (1 << bits) - 1).reshape(-1)
 
 

@@ -273,7 +273,7 @@ def one_row(zeros, step, result, packed, args, chunk, thread):
 def many_rows(scratch, clear, begin, lane, results, columns, zeros, step, result, packed, args, chunk):
     """Matrix times many activation rows: a part of the row groups times a part of the rows.
 
-    The first five intrinsics are those of `tiles` for so many `columns`; what is left over takes those of `column`.
+    The first five intrinsics are those of `tiles` for `columns` columns; what is left over takes those of `column`.
     """
     w, groups, blocks, parts = ld_i64(args, WEIGHTS), ld_i64(args, GROUPS), ld_i64(args, BLOCKS), ld_i64(args, ROW_PARTS)
     y, stride = ld_i64(args, Y), ld_i64(args, Y_STRIDE)

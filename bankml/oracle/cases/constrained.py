@@ -30,15 +30,15 @@ def _said(*texts: str, **more: str) -> list[dict[str, Any]]:
 
 
 def _bodies() -> list[dict[str, Any]]:
-    told = {"verbose": True, "return_tokens": True}
+    shown = {"verbose": True, "return_tokens": True}
     goes_on = {"continue_final_message": True, "add_generation_prompt": False}
     return [
-        *({**_schema(schema, max_tokens=28), **told} for schema in (_CITY, _ARRAY)),
+        *({**_schema(schema, max_tokens=28), **shown} for schema in (_CITY, _ARRAY)),
         {**_schema(_CITY, max_tokens=28), "stream": True},
         {**_schema(_CITY, max_tokens=20), "temperature": 1.1, "seed": 7},
         {**_schema(_CITY, max_tokens=20), "temperature": 1.1, "seed": 7, "stream": True, "top_k": 0, "min_p": 0},
         *({**_JSON, "max_tokens": count} for count in (1, 2, 3, 5, 9)),
-        {**_JSON, "max_tokens": 14, "stream": True, **told},
+        {**_JSON, "max_tokens": 14, "stream": True, **shown},
         {"response_format": {"type": "json_object", "schema": _ARRAY}, "temperature": 1.5, "seed": 3, "max_tokens": 20},
         {"json_schema": {}, "max_tokens": 6},
         {"json_schema": _ARRAY, "response_format": {"type": "json_object"}, "max_tokens": 12, "stream": True},
@@ -66,12 +66,12 @@ def _bodies() -> list[dict[str, Any]]:
             "continue_final_message": "reasoning_content",
         },
         {"max_tokens": 4, "messages": _said("So", reasoning_content="Hm"), **goes_on, "continue_final_message": "content"},
-        *({**_JSON, "max_tokens": 6, "reasoning_format": form, **told} for form in ("none", "deepseek-legacy")),
-        {**_JSON, "max_tokens": 6, "chat_template_kwargs": {"enable_thinking": True}, **told},
+        *({**_JSON, "max_tokens": 6, "reasoning_format": form, **shown} for form in ("none", "deepseek-legacy")),
+        {**_JSON, "max_tokens": 6, "chat_template_kwargs": {"enable_thinking": True}, **shown},
         {"max_tokens": 8, "chat_template_kwargs": {"enable_thinking": True}, "stream": True},
         {"grammar": 'root ::= "<think>" [a-z ]{1,9} "</think>" [a-z]{1,4}', "max_tokens": 16},
         {"grammar": 'root ::= "<think>\\n" [a-z ]{1,9} "\\n</think>\\n\\n" [a-z]{1,4}', "max_tokens": 16, "stream": True},
-        {"grammar": 'root ::= "```json\\n{" "}" "\\n```"', "max_tokens": 12, "stream": True, **told},
+        {"grammar": 'root ::= "```json\\n{" "}" "\\n```"', "max_tokens": 12, "stream": True, **shown},
         {"grammar": "root ::= [à-ÿ日本]{2,4}", "max_tokens": 9, "stream": True, "temperature": 1.0, "seed": 5},
     ]
 

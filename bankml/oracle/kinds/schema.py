@@ -34,7 +34,7 @@ def described(grammar: bytes) -> list[str]:
 
 
 def ours(schema: str) -> list[str]:
-    """What bankml makes of a schema, told in the same way."""
+    """What bankml makes of a schema, in the same form."""
     from bankml.core.constrain.schema import grammar_of_text
 
     try:

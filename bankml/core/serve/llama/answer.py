@@ -31,13 +31,13 @@ class LlamaAnswer(Answer[P]):
         """The model's name in answers: its path, as llama-server names a model started with ``-m``."""
         return str(self.prepared.engine.gguf.path)
 
-    def told(self, measured: list[TokenProbabilities]) -> list[Entry]:
+    def probabilities(self, measured: list[TokenProbabilities]) -> list[Entry]:
         """The tokens' probabilities in their shape; the receipt will have their hash."""
-        told = entries(measured, self.prepared.engine.tokenizer.piece, self.prepared.request.post_sampling_probs)
-        self.logprobs.add(told)
-        return told
+        made = entries(measured, self.prepared.engine.tokenizer.piece, self.prepared.request.post_sampling_probs)
+        self.logprobs.add(made)
+        return made
 
-    def told_whole(self, completion: Completion) -> list[Entry]:
+    def probabilities_of_whole(self, completion: Completion) -> list[Entry]:
         """The probabilities of a whole answer, none where none were asked for."""
         measured = completion.measured_text
-        return self.told(measured) if measured else []
+        return self.probabilities(measured) if measured else []

@@ -98,25 +98,25 @@ async def whole(answer: LlamaAnswer[PreparedChat]) -> dict[str, Any]:
 
 
 def _body(answer: LlamaAnswer[PreparedChat], completion: Completion) -> dict[str, Any]:
-    from bankml.core.engine.chat import told_whole
+    from bankml.core.engine.chat import parse_finished
 
-    answer.text, answer.reasoning = told_whole(answer.prepared.content(), completion)
+    answer.text, answer.reasoning = parse_finished(answer.prepared.content(), completion)
     numbers = counted(completion)
     body = shapes.completion(answer.identity, answer.model, answer.text, completion.finish_reason, numbers, answer.reasoning)
-    told = answer.told_whole(completion)
-    if told:
-        body["choices"][0]["logprobs"] = {"content": told}
+    probabilities = answer.probabilities_of_whole(completion)
+    if probabilities:
+        body["choices"][0]["logprobs"] = {"content": probabilities}
     if answer.prepared.request.verbose:
-        body["__verbose"] = _verbose(answer, completion, told)
+        body["__verbose"] = _verbose(answer, completion, probabilities)
     body["timings"] = shapes.timings(numbers)
     body["bankml_receipt"] = answer.receipt(completion)
     return body
 
 
-def _verbose(answer: LlamaAnswer[PreparedChat], completion: Completion, told: list[Entry]) -> dict[str, Any]:
+def _verbose(answer: LlamaAnswer[PreparedChat], completion: Completion, probabilities: list[Entry]) -> dict[str, Any]:
     prepared = answer.prepared
     chat = chat_settings(prepared.chat, prepared.request, prepared.preserved, prepared.engine.tokenizer)
-    return verbose(answer, completion, told, chat)
+    return verbose(answer, completion, probabilities, chat)
 
 
 async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
@@ -124,7 +124,7 @@ async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
 
     Raises:
         Gone: the client left.
-        Refusal: the answer ends here; before the first event it can still be told with a status.
+        Refusal: the answer ends here; before the first event it can still be a status.
     """
     request = answer.prepared.request
     chunks = shapes.Chunks(answer.identity, answer.model)
@@ -142,7 +142,7 @@ async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
             deltas = [chunks.role()] if step.count == 1 else []
             deltas += _told(answer, chunks, content.push(step.released))
             if deltas and step.measured is not None and step.measured.probabilities.top:
-                deltas[-1]["choices"][0]["logprobs"] = {"content": answer.told([step.measured])}
+                deltas[-1]["choices"][0]["logprobs"] = {"content": answer.probabilities([step.measured])}
             if deltas and (item.stopped or request.timings_per_token):
                 deltas[-1]["timings"] = shapes.timings(item.counts)
             for chunk in deltas:
@@ -150,24 +150,24 @@ async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
 
 
 def _told(answer: LlamaAnswer[PreparedChat], chunks: shapes.Chunks, said: Said) -> list[dict[str, Any]]:
-    """Chunks of what is newly told, and a note of it."""
+    """Chunks for the new text; also appends it to the answer."""
     reasoning, content = said.reasoning.decode("utf-8", "replace"), said.content.decode("utf-8", "replace")
     answer.reasoning += reasoning
     answer.text += content
-    told = [{"reasoning_content": reasoning}] if reasoning else []
-    return [chunks.delta(delta) for delta in (*told, *([{"content": content}] if content else []))]
+    text = [{"reasoning_content": reasoning}] if reasoning else []
+    return [chunks.delta(delta) for delta in (*text, *([{"content": content}] if content else []))]
 
 
 def _last_events(
-    answer: LlamaAnswer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
+    answer: LlamaAnswer[PreparedChat], completion: Completion, chunks: shapes.Chunks, text: list[dict[str, Any]]
 ) -> bytes:
-    return sse.events([*told, *_last_chunks(answer, completion, chunks, told)])
+    return sse.events([*text, *_last_chunks(answer, completion, chunks, text)])
 
 
 def _last_chunks(
-    answer: LlamaAnswer[PreparedChat], completion: Completion, chunks: shapes.Chunks, told: list[dict[str, Any]]
+    answer: LlamaAnswer[PreparedChat], completion: Completion, chunks: shapes.Chunks, text: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The chunks after the last text, which was ``told`` with them."""
+    """The chunks after the last text, which is ``text``."""
     request = answer.prepared.request
     numbers = counted(completion)
     last = [chunks.delta({}, completion.finish_reason)]
@@ -175,7 +175,7 @@ def _last_chunks(
         last.append({**chunks.bare([]), "usage": shapes.usage(numbers)})
     last[-1]["timings"] = shapes.timings(numbers)
     if request.verbose:
-        [*told, *last][0]["__verbose"] = _verbose(answer, completion, [])
+        [*text, *last][0]["__verbose"] = _verbose(answer, completion, [])
     # The event has the shape of a chunk that says nothing: clients read choices[0].delta of every event.
     last.append({"bankml_receipt": answer.receipt(completion), **chunks.delta({}, completion.finish_reason)})
     return last

@@ -70,7 +70,7 @@ def grammar_of_request(request: CompletionRequest) -> str:
 def _json_schema(body: dict[str, Any]) -> Any:
     schema = body.get("json_schema")
     if schema is not None and "grammar" in body:
-        # Where the name is there at all, be it null, llama-server passes over the schema.
+        # Where the name is there, with any value, llama-server passes over the schema.
         raise ignored_by_llama("json_schema", 'Cannot use both "json_schema" and "grammar"', schema, 'absent beside "grammar"')
     return schema
 

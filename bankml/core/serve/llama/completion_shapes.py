@@ -39,11 +39,11 @@ class Shape(Protocol):
 
     done: bytes
 
-    def whole(self, answer: LlamaAnswer[Any], completion: Completion, told: list[Entry]) -> Body:
+    def whole(self, answer: LlamaAnswer[Any], completion: Completion, probabilities: list[Entry]) -> Body:
         """A finished answer, or the last event of a streamed one, which tells no probabilities."""
         ...
 
-    def part(self, answer: LlamaAnswer[Any], took: Token, told: list[Entry]) -> Body:
+    def part(self, answer: LlamaAnswer[Any], took: Token, probabilities: list[Entry]) -> Body:
         """The event of one token."""
         ...
 
@@ -61,11 +61,11 @@ class Native:
 
     done = b""
 
-    def whole(self, answer: LlamaAnswer[Any], completion: Completion, told: list[Entry]) -> Body:
+    def whole(self, answer: LlamaAnswer[Any], completion: Completion, probabilities: list[Entry]) -> Body:
         """A finished answer."""
-        return verbose(answer, completion, told, NO_TEMPLATE)
+        return verbose(answer, completion, probabilities, NO_TEMPLATE)
 
-    def part(self, answer: LlamaAnswer[Any], took: Token, told: list[Entry]) -> Body:
+    def part(self, answer: LlamaAnswer[Any], took: Token, probabilities: list[Entry]) -> Body:
         """The event of one token."""
         return {
             "index": answer.index,
@@ -76,7 +76,7 @@ class Native:
             "tokens_predicted": took.counts.completion,
             "tokens_evaluated": took.counts.prompt,
             **_timings(answer, took),
-            **({"completion_probabilities": told} if told else {}),
+            **({"completion_probabilities": probabilities} if probabilities else {}),
         }
 
     def silent(self, answer: LlamaAnswer[Any], completion: Completion) -> Body:
@@ -93,27 +93,27 @@ class OpenAI:
 
     done = shapes.DONE
 
-    def whole(self, answer: LlamaAnswer[Any], completion: Completion, told: list[Entry]) -> Body:
+    def whole(self, answer: LlamaAnswer[Any], completion: Completion, probabilities: list[Entry]) -> Body:
         """A finished answer."""
         numbers = counted(completion)
         text = "" if answer.prepared.request.stream else completion.raw_text
         return {
-            "choices": [_choice(answer, text, told, completion.finish_reason)],
+            "choices": [_choice(answer, text, probabilities, completion.finish_reason)],
             "created": int(time.time()),
             "model": answer.model,
             "system_fingerprint": shapes.FINGERPRINT,
             "object": "text_completion",
             "usage": shapes.usage(numbers),
             "id": answer.identity,
-            **({"__verbose": verbose(answer, completion, told, NO_TEMPLATE)} if answer.prepared.request.verbose else {}),
+            **({"__verbose": verbose(answer, completion, probabilities, NO_TEMPLATE)} if answer.prepared.request.verbose else {}),
             "timings": shapes.timings(numbers),
         }
 
-    def part(self, answer: LlamaAnswer[Any], took: Token, told: list[Entry]) -> Body:
+    def part(self, answer: LlamaAnswer[Any], took: Token, probabilities: list[Entry]) -> Body:
         """The event of one token."""
         return {
-            **self._event(answer, took.step.text, told, None),
-            **({"__verbose": Native().part(answer, took, told)} if answer.prepared.request.verbose else {}),
+            **self._event(answer, took.step.text, probabilities, None),
+            **({"__verbose": Native().part(answer, took, probabilities)} if answer.prepared.request.verbose else {}),
             **_timings(answer, took),
         }
 
@@ -128,9 +128,9 @@ class OpenAI:
             bodies[0]["bankml_receipt"] = [body["bankml_receipt"] for body in bodies]
         return bodies[0]
 
-    def _event(self, answer: LlamaAnswer[Any], text: str, told: list[Entry], finish_reason: str | None) -> Body:
+    def _event(self, answer: LlamaAnswer[Any], text: str, probabilities: list[Entry], finish_reason: str | None) -> Body:
         return {
-            "choices": [_choice(answer, text, told, finish_reason)],
+            "choices": [_choice(answer, text, probabilities, finish_reason)],
             "created": int(time.time()),
             "model": answer.model,
             "system_fingerprint": shapes.FINGERPRINT,
@@ -139,11 +139,11 @@ class OpenAI:
         }
 
 
-def _choice(answer: LlamaAnswer[Any], text: str, told: list[Entry], finish_reason: str | None) -> Body:
+def _choice(answer: LlamaAnswer[Any], text: str, probabilities: list[Entry], finish_reason: str | None) -> Body:
     return {
         "text": text,
         "index": answer.index,
-        "logprobs": {"content": told} if told else None,
+        "logprobs": {"content": probabilities} if probabilities else None,
         "finish_reason": finish_reason,
     }
 

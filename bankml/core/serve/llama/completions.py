@@ -74,8 +74,8 @@ async def whole(answers: list[LlamaAnswer[PreparedText]], shape: Shape) -> Any:
 
 def _body(answer: LlamaAnswer[PreparedText], completion: Completion, shape: Shape) -> dict[str, Any]:
     answer.text = completion.raw_text
-    told = answer.told_whole(completion)
-    return {**shape.whole(answer, completion, told), "bankml_receipt": answer.receipt(completion)}
+    probabilities = answer.probabilities_of_whole(completion)
+    return {**shape.whole(answer, completion, probabilities), "bankml_receipt": answer.receipt(completion)}
 
 
 async def stream(answers: list[LlamaAnswer[PreparedText]], shape: Shape) -> AsyncGenerator[bytes]:
@@ -83,7 +83,7 @@ async def stream(answers: list[LlamaAnswer[PreparedText]], shape: Shape) -> Asyn
 
     Raises:
         Gone: the client left.
-        Refusal: the answer ends here; before the first event it can still be told with a status.
+        Refusal: the answer ends here; before the first event it can still be a status.
     """
     for answer in answers:
         async for item in answer.events():
@@ -105,5 +105,5 @@ def _last_events(answer: LlamaAnswer[PreparedText], completion: Completion, shap
 def _part(answer: LlamaAnswer[PreparedText], took: Token, shape: Shape) -> dict[str, Any]:
     answer.text += took.step.text
     measured = took.step.measured
-    told = answer.told([measured]) if measured is not None and measured.probabilities.top else []
-    return shape.part(answer, took, told)
+    probabilities = answer.probabilities([measured]) if measured is not None and measured.probabilities.top else []
+    return shape.part(answer, took, probabilities)

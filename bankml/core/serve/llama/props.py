@@ -63,9 +63,9 @@ _VOCAB_TYPES = {"no_vocab": 0, "none": 0, "llama": 1, "gpt2": 2, "bert": 3, "t5"
 
 def file_type(gguf: GgufFile) -> str:
     """The file's weight type in llama-server's words; guessed from its tensors when the header does not say."""
-    told = gguf.get("general.file_type")
-    if isinstance(told, int):
-        return _FILE_TYPES.get(told, "unknown, may not work")
+    number = gguf.get("general.file_type")
+    if isinstance(number, int):
+        return _FILE_TYPES.get(number, "unknown, may not work")
     seen: dict[str, int] = {}
     most = ""
     # In the order of names: of types that are equally frequent, the first to reach the count wins.

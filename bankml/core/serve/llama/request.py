@@ -53,8 +53,8 @@ class ChatRequest(AnswerRequest):
     Attributes:
         conversation: what the template reads.
         schema_from: the member that the schema which binds the answer stands in, empty for none.
-        names_grammar: whether the request has a ``grammar``, be it empty or null.
-        silent_prefill: whether a continued message is not told again.
+        names_grammar: whether the request has a ``grammar``, empty and null included.
+        silent_prefill: whether a continued message is not sent again.
     """
 
     conversation: Conversation

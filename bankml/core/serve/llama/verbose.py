@@ -116,16 +116,16 @@ def chat_settings(chat: ChatGrammar, request: ChatRequest, preserved: Collection
 
 
 def _trigger(kind: int, text: str, tokenizer: Tokenizer) -> dict[str, Any]:
-    """A word that is one token is told as that token."""
+    """A word that is one token is shown as that token."""
     tokens = tokenizer.encode(text, add_special=False) if kind == 1 else []
     return {"type": 0, "value": text, "token": tokens[0]} if len(tokens) == 1 else {"type": kind, "value": text}
 
 
-def verbose(answer: LlamaAnswer[Any], completion: Completion, told: list[Entry], chat: dict[str, Any]) -> dict[str, Any]:
+def verbose(answer: LlamaAnswer[Any], completion: Completion, probabilities: list[Entry], chat: dict[str, Any]) -> dict[str, Any]:
     """An answer in the shape of llama-server's own completion endpoint, or those of its members that the request names.
 
     Args:
-        told: the probabilities of a whole answer.
+        probabilities: the probabilities of a whole answer.
         chat: what its settings say of a template.
     """
     prepared = answer.prepared
@@ -153,7 +153,7 @@ def verbose(answer: LlamaAnswer[Any], completion: Completion, told: list[Entry],
         "stopping_word": completion.stop_word or "",
         "tokens_cached": completion.held_tokens,
         "timings": shapes.timings(counted(completion)),
-        **({"completion_probabilities": told} if told else {}),
+        **({"completion_probabilities": probabilities} if probabilities else {}),
     }
     return picked(body, request.response_fields) if request.response_fields else body
 
