@@ -12,7 +12,7 @@ WORKERS ?= 2
 BEST := $(firstword $(wildcard .reference/native .reference/haswell))
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench performance reference gate docs clean
+.PHONY: help serve test quick check bench performance reference gate docs clean
 
 help: ## Print the targets.
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +24,9 @@ serve: $(VENV)/.run ## Fetch the default model once, check it, and answer over H
 
 test: $(VENV)/.test ## Run the tests; the real model is fetched once.
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(T)
+
+quick: $(VENV)/.test ## Run the tests that need no model: under a minute once the kernels are compiled.
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m "not model and not every_kernel and not long" $(T)
 
 check: $(VENV)/.check ## Lint, types, shell syntax, licence headers, docs in step, imports one way.
 	$(BIN)/ruff check .

@@ -47,6 +47,21 @@ class Answer:
     err: str
 
 
+# What a test asks for that is a model's; a server of its own takes a model, too.
+OF_A_MODEL = {"smollm2", "home_with_smollm2", "qwen3_package", "qwen3_vocabulary", "made_model"}
+# Rooms whose tests run compiled kernels.
+WITH_KERNELS = {"bench", "constrain", "engine", "exact", "kernels", "model", "oracle", "sampling"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with what it needs: a model, or kernels, or nothing; ``make quick`` runs those that need no model."""
+    for item in items:
+        if OF_A_MODEL & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.model)
+        if item.path.parent.name in WITH_KERNELS:
+            item.add_marker(pytest.mark.kernels)
+
+
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """One test process at a time makes what all share: kernels, the model, vocabularies."""

@@ -12,6 +12,8 @@ from bankml.bench.samples import Samples
 from bankml.cli.main import main
 from bankml.refusal import Refusal
 
+pytestmark = pytest.mark.long
+
 
 def test_samples():
     samples = Samples.of([3.0, 1.0, 2.0])

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 BANKML = [sys.executable, "-m", "bankml"]
 # Python with an ASCII file system encoding: as in a locale that is not UTF-8, without a need of one.
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -98,6 +100,7 @@ def test_a_closed_stream_is_no_file_that_is_opened_later(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [["list"], ["--help"], ["verify", "nothing", "--json"], ["completion", "bash"]], ids=" ".join)
+@pytest.mark.usefixtures("smollm2")
 def test_a_full_disk_behind_stdout_is_one_line(asked):
     done = run(asked, closing=">/dev/full")
     assert done.returncode == 1

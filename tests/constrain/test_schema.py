@@ -12,6 +12,8 @@ from bankml.core.json.doubles import number
 from bankml.refusal import Refusal
 from tests.steps import calls
 
+pytestmark = pytest.mark.long
+
 PERSON = """{"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}, "age": {"type": "integer", "minimum": 0,
 "maximum": 130}, "tag": {"enum": ["a", 1.50]}}, "required": ["name", "age"]}"""
 

@@ -23,6 +23,8 @@ from bankml.core.serve.resident import Resident
 from bankml.oracle.kinds.libm import KIND
 from bankml.refusal import Refusal
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
 LATER = "expf(0x1.0000000000000p-15) or after, before expf(0x1.ff9c160000000p-8)"

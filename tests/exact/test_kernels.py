@@ -24,6 +24,8 @@ from bankml.kernels.compiler import store
 from bankml.kernels.products.weights import TYPE_IDS as PLAYED
 from bankml.kernels.products.weights import weight_type
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests" / "records"
 FUSED = "accs[c][lane] = E.fma(scale, E.i2f(dot), accs[c][lane])"

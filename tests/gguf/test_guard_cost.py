@@ -13,6 +13,8 @@ from bankml.core.gguf.types import ARRAY, STRING, U8
 from bankml.oracle.cases.guard import gguf, pair, tensor, text, u32, u64
 from tests.steps import calls
 
+pytestmark = pytest.mark.long
+
 MIB = 1 << 20
 MEASURE = """
 import json, sys, tracemalloc

@@ -18,6 +18,8 @@ from bankml.oracle.record import read_record
 from bankml.refusal import Refusal
 from testing.hostile_bodies import KINDS
 
+pytestmark = pytest.mark.long
+
 RECORD = Path(__file__).parent.parent / "records" / "serve.json.gz"
 
 

@@ -16,6 +16,8 @@ from bankml.kernels.compiler import native, store, types
 from bankml.kernels.compiler.native import compiled, entry
 from bankml.kernels.compiler.simd import stack_array
 
+pytestmark = pytest.mark.long
+
 _three = stack_array(3)
 
 

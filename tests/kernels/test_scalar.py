@@ -21,6 +21,8 @@ from bankml.oracle.kinds import operations as operations_kind
 from bankml.oracle.kinds.kernels import smallest_scales
 from bankml.oracle.record import read_record
 
+pytestmark = pytest.mark.long
+
 RECORDS = Path(__file__).resolve().parent.parent / "records"
 F32 = np.float32
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)

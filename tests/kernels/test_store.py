@@ -17,6 +17,8 @@ import pytest
 
 from bankml.kernels.compiler import elf, native, store
 
+pytestmark = pytest.mark.long
+
 OTHER = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 

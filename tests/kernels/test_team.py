@@ -8,6 +8,8 @@ from bankml.kernels import team
 from bankml.kernels.compiler.native import kernel
 from bankml.kernels.compiler.simd import atomic_add
 
+pytestmark = pytest.mark.long
+
 OPS = 40
 MOST_CHUNKS = 30
 RUNS = 3000

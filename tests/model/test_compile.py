@@ -15,6 +15,8 @@ import pytest
 from bankml.core.model import compile as compiling
 from bankml.kernels.compiler import store
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -20,6 +20,8 @@ from bankml.refusal import Refusal
 from tests.pins.conftest import make_tiny, near
 from tests.pins.web import Page, serving
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):

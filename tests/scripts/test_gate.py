@@ -14,6 +14,8 @@ import bankml
 from bankml.reference.build import LIBRARIES
 from testing.fresh_record import first_difference
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 REPORT = Path("testing") / "results" / f"{bankml.__version__}.txt"
 # In place of python: what the gate asks of it is answered at once, all else is python's own.

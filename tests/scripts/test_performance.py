@@ -14,6 +14,8 @@ from testing import performance
 from testing.performance import BEGIN, END, PAGE, RESULTS, main, newest, page_of
 from tests.cli.doc_blocks import ROOT
 
+pytestmark = pytest.mark.long
+
 ROUNDS = [2.0, 1.0, 4.0, 3.0, 5.0, 2.0, 2.0]
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from bankml.core.gguf.types import TYPES
+from bankml.core.http import sse
 from bankml.core.http.responses import EventStream
 from bankml.core.json.writer import dump
 from bankml.core.receipts.receipt import text_sha256
 from bankml.core.serve.llama import fields, shapes
 from bankml.core.serve.llama.props import file_type
 from bankml.core.serve.llama.request import read_chat
+from bankml.core.serve.worker import Counts
 from bankml.refusal import Refusal
 
 HI: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
@@ -26,7 +28,7 @@ def test_a_silent_stream_is_pinged() -> None:
     pinged = asyncio.Event()
 
     async def slow() -> AsyncGenerator[bytes]:
-        yield shapes.event({"a": 1})
+        yield sse.event({"a": 1})
         await pinged.wait()
         yield shapes.DONE
 
@@ -34,7 +36,7 @@ def test_a_silent_stream_is_pinged() -> None:
 
     async def send(message: Any) -> None:
         sent.append(message.get("body", b""))
-        if sent.count(shapes.PING) == 2:
+        if sent.count(sse.PING) == 2:
             pinged.set()
 
     async def receive() -> dict[str, Any]:
@@ -43,16 +45,16 @@ def test_a_silent_stream_is_pinged() -> None:
     stream = EventStream(slow(), ping_seconds=1)
     stream._ping = 0.001
     asyncio.run(stream({}, receive, send))
-    assert [data for data in sent if data != shapes.PING] == [b"", b'data: {"a":1}\n\n', b"data: [DONE]\n\n", b""]
-    assert sent[2] == sent[3] == shapes.PING
+    assert [data for data in sent if data != sse.PING] == [b"", b'data: {"a":1}\n\n', b"data: [DONE]\n\n", b""]
+    assert sent[2] == sent[3] == sse.PING
 
 
 def test_timings_of_one_token_and_of_none() -> None:
-    one = shapes.timings(shapes.Counts(prompt=3, cached=2, completion=1, prompt_ms=4.0, predicted_ms=0.0))
+    one = shapes.timings(Counts(prompt=3, cached=2, completion=1, prompt_ms=4.0, predicted_ms=0.0))
     assert one["predicted_ms"] == 0.001
     assert one["predicted_per_token_ms"] == one["predicted_per_second"] == 0.0
     assert (one["cache_n"], one["prompt_n"], one["prompt_per_second"]) == (2, 1, 250.0)
-    none = shapes.timings(shapes.Counts(prompt=0, cached=0, completion=0, prompt_ms=0.0, predicted_ms=0.0))
+    none = shapes.timings(Counts(prompt=0, cached=0, completion=0, prompt_ms=0.0, predicted_ms=0.0))
     assert all(value == 0 for value in none.values())
 
 

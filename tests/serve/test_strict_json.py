@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from bankml.core.http import sse
 from bankml.core.json.writer import dump, dumps
 from bankml.core.sampling import SamplingParams, resolve_params
-from bankml.core.serve.llama import shapes
 from bankml.core.serve.llama.verbose import settings, short_settings
 
 
@@ -24,7 +24,7 @@ def test_numbers_that_json_lacks_are_null(number):
     nulls = {"a": [None, {"b": None}, [1.5, None]], "c": "NaN", "d": 1e308}
     assert strict(dump(value)) == nulls
     assert strict(dumps(value, indent=2)) == nulls
-    assert strict(shapes.event(value).removeprefix(b"data: ")) == nulls
+    assert strict(sse.event(value).removeprefix(b"data: ")) == nulls
 
 
 def test_every_float_of_the_settings_may_be_infinite():

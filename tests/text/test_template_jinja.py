@@ -20,6 +20,8 @@ from bankml.refusal import Refusal
 from testing.jinja.cases import VARIABLES, Programs
 from tests.steps import calls
 
+pytestmark = pytest.mark.long
+
 RECORD = json.loads(gzip.decompress((Path(__file__).parent / "records" / "jinja.json.gz").read_bytes()))
 TEMPLATES = Path(__file__).parents[1] / "records" / "template.json.gz"
 NOW = time.struct_time((2026, 1, 31, 12, 0, 0, 5, 31, 0))
