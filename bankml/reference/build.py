@@ -21,7 +21,7 @@ LIBRARIES = ("ggml-base", "ggml-cpu", "ggml", "llama", "llama-common")
 """In the order in which they must be loaded: each needs those before it."""
 
 _FLAGS = re.compile(r"^((?:GGML|LLAMA)_\w+|CMAKE_BUILD_TYPE|CMAKE_(?:C|CXX)_FLAGS(?:_RELEASE)?|BUILD_SHARED_LIBS):\w+=(.*)$")
-_TOLD_FLAGS = (
+_SHOWN_FLAGS = (
     "CMAKE_BUILD_TYPE",
     "CMAKE_CXX_FLAGS_RELEASE",
     "GGML_NATIVE",
@@ -171,7 +171,7 @@ class Reference:
             return {}
         matches = filter(None, map(_FLAGS.match, cache.read_text(encoding="utf-8", errors="replace").splitlines()))
         values = {match[1]: match[2] for match in matches}
-        return {name: values[name] for name in _TOLD_FLAGS if name in values}
+        return {name: values[name] for name in _SHOWN_FLAGS if name in values}
 
     def _variant(self, flags: dict[str, str]) -> str:
         library = self._library_path("ggml-cpu").name

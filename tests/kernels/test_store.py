@@ -20,6 +20,7 @@ from bankml.kernels.compiler import elf, native, store
 pytestmark = pytest.mark.long
 
 OTHER = 65534
+ROOT = Path(__file__).resolve().parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 
 LINK = """
@@ -105,6 +106,29 @@ def test_all_that_decides_the_machine_code_names_the_folder(monkeypatch: pytest.
             patch.setattr(where, name, value)
             seen.add(store._key())
     assert len(seen) == 1 + len(changes)
+
+
+KEYS = """
+from pathlib import Path
+from bankml.kernels.compiler import store
+sources = sorted(Path("bankml/kernels").rglob("*.py"))
+seen = {store._key()}
+for source in sources:
+    text = source.read_bytes()
+    source.write_bytes(text + b"# changed")
+    seen.add(store._key())
+    source.write_bytes(text)
+print(len(sources), len(seen))
+"""
+
+
+def test_every_source_of_the_kernels_names_the_folder(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "bankml", tmp_path / "bankml", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", KEYS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    sources, keys = map(int, done.stdout.split())
+    assert sources > 90
+    assert keys == 1 + sources
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])

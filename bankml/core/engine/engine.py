@@ -236,7 +236,7 @@ class Engine:
         return Constrained(sampler, read_grammar(grammar, self.tokenizer, self.vocabulary, prefill))
 
     def close(self) -> None:
-        """Let go of weights, cells and file."""
+        """Release weights, cells and file."""
         self.model.close()
         self.gguf.close()
 

@@ -24,7 +24,7 @@ _eight = tup(types.float32, 8)
 
 
 def _step(type_id, y_first):
-    """So many accumulators of eight lanes; `y_first` says of each whether the activations are the first factor."""
+    """Accumulators of eight lanes, one for each of `y_first`, which says whether the activations are the first factor."""
     count = len(y_first)
     state = tup(f32x8, count)
 

@@ -48,12 +48,12 @@ _call_sc = mk("_call_sc", types.void, (ADDR, types.float32, ADDR, ADDR), _call_s
 
 
 @compiled
-def _told32(x):
+def _bits_of32(x):
     return np.int64(_NAN32) if np.isnan(x) else bits32(x)
 
 
 @compiled
-def _told64(x):
+def _bits_of64(x):
     return np.int64(_NAN64) if np.isnan(x) else bits64(x)
 
 
@@ -62,22 +62,22 @@ def ours(function, x, y, values):
     """values[i] = the function of x[i] (and y[i])."""
     for i in range(x.shape[0]):
         if function == EXPF:
-            values[i, 0] = _told32(libm.expf(float32(x[i])))
+            values[i, 0] = _bits_of32(libm.expf(float32(x[i])))
         elif function == LOGF:
-            values[i, 0] = _told32(libm.logf(float32(x[i])))
+            values[i, 0] = _bits_of32(libm.logf(float32(x[i])))
         elif function == LOG2F:
-            values[i, 0] = _told32(libm.log2f(float32(x[i])))
+            values[i, 0] = _bits_of32(libm.log2f(float32(x[i])))
         elif function == TANHF:
-            values[i, 0] = _told32(libm.tanhf(float32(x[i])))
+            values[i, 0] = _bits_of32(libm.tanhf(float32(x[i])))
         elif function == POWF:
-            values[i, 0] = _told32(libm.powf(float32(x[i]), float32(y[i])))
+            values[i, 0] = _bits_of32(libm.powf(float32(x[i]), float32(y[i])))
         elif function == SINCOSF:
             sin, cos = libm.sincosf(float32(x[i]))
-            values[i, 0], values[i, 1] = _told32(sin), _told32(cos)
+            values[i, 0], values[i, 1] = _bits_of32(sin), _bits_of32(cos)
         elif function == EXP:
-            values[i, 0] = _told64(libm.exp(float64(x[i])))
+            values[i, 0] = _bits_of64(libm.exp(float64(x[i])))
         else:
-            values[i, 0] = _told64(libm.pow(float64(x[i]), float64(y[i])))
+            values[i, 0] = _bits_of64(libm.pow(float64(x[i]), float64(y[i])))
 
 
 @entry(types.void(ADDR, types.int64, _ARGUMENTS, _ARGUMENTS, _VALUES, _F))
@@ -86,16 +86,16 @@ def theirs(address, function, x, y, values, pair):
     sin = pair.ctypes.data
     for i in range(x.shape[0]):
         if function == POWF:
-            values[i, 0] = _told32(_call_ff(address, float32(x[i]), float32(y[i])))
+            values[i, 0] = _bits_of32(_call_ff(address, float32(x[i]), float32(y[i])))
         elif function == SINCOSF:
             _call_sc(address, float32(x[i]), sin, sin + 4)
-            values[i, 0], values[i, 1] = _told32(pair[0]), _told32(pair[1])
+            values[i, 0], values[i, 1] = _bits_of32(pair[0]), _bits_of32(pair[1])
         elif function == EXP:
-            values[i, 0] = _told64(_call_d(address, float64(x[i])))
+            values[i, 0] = _bits_of64(_call_d(address, float64(x[i])))
         elif function == POW:
-            values[i, 0] = _told64(_call_dd(address, float64(x[i]), float64(y[i])))
+            values[i, 0] = _bits_of64(_call_dd(address, float64(x[i]), float64(y[i])))
         else:
-            values[i, 0] = _told32(_call_f(address, float32(x[i])))
+            values[i, 0] = _bits_of32(_call_f(address, float32(x[i])))
 
 
 @entry(types.void(_ARGUMENTS, _F, _VALUES))
@@ -107,4 +107,4 @@ def vectors(x, room, values):
         st_f32(row, i, float32(x[i]))
     expf_row(row, n)
     for i in range(n):
-        values[i, 0] = _told32(room[i])
+        values[i, 0] = _bits_of32(room[i])

@@ -61,7 +61,7 @@ class Chat:
                 tally.count(all("error" in found for found in entry["found"]), f"{name}: bankml refuses the template")
                 continue
             for case, recorded in zip(cases(), entry["found"], strict=True):
-                _hold(template, case, recorded, said, f"{name}, {_told(case)}", tally)
+                _hold(template, case, recorded, said, f"{name}, {_answers(case)}", tally)
         return tally
 
 
@@ -103,7 +103,7 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:10]
 
 
-def _told(case: Case) -> str:
+def _answers(case: Case) -> str:
     return f"{case.schema[:40] or 'no schema'}, {case.reasoning_format}, thinking {case.thinking}, continues {case.how}"
 
 

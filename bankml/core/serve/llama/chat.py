@@ -133,14 +133,14 @@ async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
         if isinstance(item, Started):
             yield b""
         elif isinstance(item, Finished):
-            last = _told(answer, chunks, content.push(b"", last=True))
+            last = _text_chunks(answer, chunks, content.push(b"", last=True))
             yield await answer.aside(partial(_last_events, answer, item.completion, chunks, last))
             yield shapes.DONE
         elif item.step.whole:
             step = item.step
             # As in llama-server: a first token that leaves a character unfinished opens no stream.
             deltas = [chunks.role()] if step.count == 1 else []
-            deltas += _told(answer, chunks, content.push(step.released))
+            deltas += _text_chunks(answer, chunks, content.push(step.released))
             if deltas and step.measured is not None and step.measured.probabilities.top:
                 deltas[-1]["choices"][0]["logprobs"] = {"content": answer.probabilities([step.measured])}
             if deltas and (item.stopped or request.timings_per_token):
@@ -149,7 +149,7 @@ async def stream(answer: LlamaAnswer[PreparedChat]) -> AsyncGenerator[bytes]:
                 yield sse.event(chunk)
 
 
-def _told(answer: LlamaAnswer[PreparedChat], chunks: shapes.Chunks, said: Said) -> list[dict[str, Any]]:
+def _text_chunks(answer: LlamaAnswer[PreparedChat], chunks: shapes.Chunks, said: Said) -> list[dict[str, Any]]:
     """Chunks for the new text; also appends it to the answer."""
     reasoning, content = said.reasoning.decode("utf-8", "replace"), said.content.decode("utf-8", "replace")
     answer.reasoning += reasoning
