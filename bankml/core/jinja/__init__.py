@@ -6,5 +6,5 @@ what prints, in string lengths (bytes), in whitespace control and in every error
 are therefore made by an engine with its rules. Strings are ``bytes`` throughout, as they are there. No Python object
 is reachable from a template: every attribute, filter and test is looked up in a table of this package.
 
-May import: nothing.
+May import: core.std_sort.
 """

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bankml.core.jinja.errors import TemplateError, UnsupportedError
+from bankml.core.jinja.errors import LimitError, TemplateError, UnsupportedError
 from bankml.core.jinja.functions import TESTS, tojson
 from bankml.core.jinja.run import Run
-from bankml.core.jinja.sorting import Less, std_sort
 from bankml.core.jinja.strings import STRING
 from bankml.core.jinja.trace import mark_deep
 from bankml.core.jinja.values import (
@@ -36,6 +35,7 @@ from bankml.core.jinja.values import (
     to_int64,
     type_name,
 )
+from bankml.core.std_sort import Less, NoOrderError, std_sort
 
 
 def default(args: Args) -> Any:
@@ -254,8 +254,16 @@ def _sort(args: Args) -> Any:
         return _attribute(a, attribute, args.run), _attribute(b, attribute, args.run)
 
     items = list(array)
-    std_sort(items, _before(args, keys, reverse))
+    _order(items, _before(args, keys, reverse))
     return _same_shape(array, items)
+
+
+def _order(items: list[Any], before: Less) -> None:
+    """Sort in place. Raises: LimitError where the reference would read beyond the list."""
+    try:
+        std_sort(items, before)
+    except NoOrderError:
+        raise LimitError("order of a sort in the template", "one that does not contradict itself") from None
 
 
 def _before(args: Args, keys: Callable[[Any, Any], tuple[Any, Any]], reverse: bool) -> Less:
@@ -316,7 +324,7 @@ def _dictsort(args: Args) -> Any:
     column = 1 if by == b"value" else 0
     args.run.grow(len(value), 120)
     pairs = list(value.items())
-    std_sort(pairs, _before(args, lambda a, b: (a[column], b[column]), reverse))
+    _order(pairs, _before(args, lambda a, b: (a[column], b[column]), reverse))
     return Obj(pairs)
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""libstdc++'s std::sort over a template's values: which of two equal ones comes first, and which pairs are compared, are its own.
+"""libstdc++'s std::sort over Python's objects: which of two equal ones comes first, and which pairs are compared, are its own.
 
 Source: GCC's libstdc++, bits/stl_algo.h and bits/stl_heap.h (the same since GCC 4.8).
+
+May import: nothing.
 """
 
 from __future__ import annotations
@@ -9,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bankml.core.jinja.errors import LimitError
-
 Less = Callable[[Any, Any], bool]
 
 _INSERTION = 16  # _S_threshold of stl_algo.h
+
+
+class NoOrderError(ValueError):
+    """The comparison contradicts itself, and the reference would read beyond the list."""
 
 
 def std_sort(items: list[Any], less: Less) -> None:
     """Sort in place.
 
     Raises:
-        LimitError: ``less`` is no order, and the reference would read beyond the list.
+        NoOrderError: ``less`` is no order.
     """
     size = len(items)
     todo = [(0, size, 2 * (size.bit_length() - 1))]
@@ -61,7 +65,7 @@ def _partition(items: list[Any], first: int, last: int, less: Less) -> int:
 
 def _at(items: list[Any], place: int) -> Any:
     if not 0 <= place < len(items):
-        raise LimitError("order of a sort in the template", "one that does not contradict itself")
+        raise NoOrderError
     return items[place]
 
 
