@@ -8,7 +8,8 @@ import struct
 
 import pytest
 
-from bankml.core.gguf.text_values import INTEGER_BYTES, REAL_BYTES, as_text, f32, read_integer, read_real
+from bankml.core.gguf.text_values import INTEGER_BYTES, REAL_BYTES, as_text, read_integer, read_real
+from bankml.core.json.numbers import f32
 
 LIBC = ctypes.CDLL(None)
 LIBC.strtof.restype = ctypes.c_float

@@ -14,8 +14,9 @@ from typing import Final, TypeVar
 
 from bankml.core.gguf.header import Array, Buffer, Header, at, short
 from bankml.core.gguf.keys import PER_LAYER
-from bankml.core.gguf.text_values import as_text, f32, read_integer, read_real
+from bankml.core.gguf.text_values import as_text, read_integer, read_real
 from bankml.core.gguf.types import BOOL, INTEGERS, STRUCT_CODES
+from bankml.core.json.numbers import f32
 from bankml.refusal import Refusal
 
 _Number = TypeVar("_Number", int, float)

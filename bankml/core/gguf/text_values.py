@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from fractions import Fraction
 from typing import Any, Final
 
@@ -87,12 +86,3 @@ def _single(exact: Fraction) -> float:
         shifted /= 2
     rounded = round(shifted)
     return math.inf if rounded * Fraction(2) ** scale >= 1 << 128 else math.ldexp(rounded, scale)
-
-
-def f32(value: float) -> float:
-    """The value rounded to single precision; what is past its range becomes infinite."""
-    try:
-        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
-    except OverflowError:
-        return math.copysign(math.inf, value)
-    return rounded

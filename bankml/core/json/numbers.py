@@ -7,9 +7,8 @@ Source: nlohmann::json's from_json and get, as tools/server/server-schema.cpp us
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, TypeVar
-
-import numpy as np
 
 from bankml.refusal import Refusal
 
@@ -17,9 +16,12 @@ Number = TypeVar("Number", int, float)
 
 
 def f32(x: float) -> float:
-    """x rounded to single precision, as a Python float."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(x))
+    """x rounded to single precision, as a Python float; what is past its range becomes infinite."""
+    try:
+        rounded: float = struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
+    return rounded
 
 
 INT32_MAX = 2**31 - 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Models: plan, weights, KV cache, the graph of each architecture.
 
-May import: core.gguf, kernels, refusal.
+May import: core.gguf, core.json, kernels, refusal.
 """
 
 from __future__ import annotations

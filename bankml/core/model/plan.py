@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from bankml.core.gguf.header import Array
 from bankml.core.gguf.reader import GgufFile
 from bankml.core.gguf.split import split_refusal
-from bankml.core.gguf.text_values import f32
 from bankml.core.gguf.types import TYPES
+from bankml.core.json.numbers import f32
 from bankml.core.model.architectures import ARCHITECTURES, Architecture
 from bankml.core.model.header import ArchitectureKeys
 from bankml.core.model.rotation import Rope, read_rope

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bankml.core.gguf.text_values import f32
+from bankml.core.json.numbers import f32
 from bankml.core.model.header import ArchitectureKeys
 
 BETA_FAST, BETA_SLOW = 32.0, 1.0
